@@ -86,7 +86,7 @@ extern "C" {
 #define HF_VERSION_MAJOR 0
 #define HF_VERSION_MINOR 1
 #define HF_VERSION_PATCH 0
-#define HF_VERSION       ((HF_VERSION_MAJOR << 16) | (HF_VERSION_MINOR << 8) | HF_VERSION_PATCH)
+#define HF_VERSION ((HF_VERSION_MAJOR << 16) | (HF_VERSION_MINOR << 8) | HF_VERSION_PATCH)
 
 #if defined(__GNUC__)
 #define HF_API __attribute__((visibility("default")))
@@ -158,7 +158,10 @@ typedef struct hf_client_options {
 } hf_client_options;
 
 #define HF_CLIENT_OPTIONS(...) (&(hf_client_options){.size = sizeof(hf_client_options), __VA_ARGS__})
-#define HF_CLIENT_OPTIONS_INIT {sizeof(hf_client_options), NULL, 0, 0}
+#define HF_CLIENT_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(hf_client_options), NULL, 0, 0                                                                          \
+    }
 
 /*
  * Opens a client of the store at `url`. The schemes that this build knows are in hf_schemes(). NULL or "" stands for
@@ -179,7 +182,7 @@ HF_API int hf_open(hf_client **client, const char *url, const hf_client_options 
 HF_API int hf_close(hf_client *client, int64_t drain_ms);
 
 /* The URL that the client uses, without its password. Valid until hf_close(). */
-HF_API const char *hf_url(const hf_client *client);
+HF_API const char *hf_client_url(const hf_client *client);
 
 /* The schemes that this library knows, space-separated; those that this build leaves out stand in brackets. Static. */
 HF_API const char *hf_schemes(void);
@@ -210,11 +213,14 @@ typedef struct hf_options {
 } hf_options;
 
 #define HF_OPTIONS(...) (&(hf_options){.size = sizeof(hf_options), __VA_ARGS__})
-#define HF_OPTIONS_INIT {sizeof(hf_options), false, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL}
+#define HF_OPTIONS_INIT                                                                                                \
+    {                                                                                                                  \
+        sizeof(hf_options), false, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL                                                  \
+    }
 
 #define HF_LEASE_MIN_MS INT64_C(100)
 #define HF_LEASE_MAX_MS INT64_C(31622400000) /* 366 days */
-#define HF_NAME_MAX     1024                 /* bytes of a name */
+#define HF_NAME_MAX 1024                     /* bytes of a name */
 
 /*
  * Make a handle. Nothing is asked of the store. A name is 1 to 1,024 bytes, any but NUL; it is compared byte by byte
@@ -244,7 +250,7 @@ HF_API void hf_free(hf_lock *lock);
 
 /* ------------------------------------------------------------------ acquire, release -------------------------- */
 
-#define HF_NOWAIT  INT64_C(0)
+#define HF_NOWAIT INT64_C(0)
 #define HF_FOREVER INT64_MAX
 
 typedef struct hf_grant {
@@ -327,9 +333,9 @@ enum hf_mode { HF_MODE_EXCLUSIVE = 1, HF_MODE_SHARED = 2, HF_MODE_COUNTED = 3 };
 typedef struct hf_entry {
     const char *name; /* name_len bytes, not ended by NUL; valid during the callback */
     size_t      name_len;
-    int         kind; /* enum hf_kind */
-    int         mode; /* enum hf_mode */
-    bool        held; /* false: waits */
+    int         kind;  /* enum hf_kind */
+    int         mode;  /* enum hf_mode */
+    bool        held;  /* false: waits */
     int64_t     place; /* of a waiter: 1 is next; 0 when held */
     int64_t     weight;
     int64_t     limit;

@@ -126,10 +126,10 @@ struct hf_request {
     hf_renewal *renewals; /* renew */
     size_t      count;
 
-    const char *name; /* list, break: NULL is every name (list only) */
-    size_t      name_len;
-    const char *claim_hex; /* break: NULL is all grants of the name */
-    hf_entry_fn *each;     /* list; called inside begin() or drive() only */
+    const char  *name; /* list, break: NULL is every name (list only) */
+    size_t       name_len;
+    const char  *claim_hex;                      /* break: NULL is all grants of the name */
+    hf_entry_fn *each;                           /* list; called inside begin() or drive() only */
     bool (*finding)(const hf_finding *, void *); /* check; the same */
     void *each_arg;
 
@@ -153,8 +153,8 @@ typedef struct hf_store_env {
      * held that begin(), watch() or unwatch() take. Returns at once. */
     void (*post)(void *core, const char *name, size_t name_len);
 
-    hf_id       client;      /* random, new for each client */
-    const char *host;        /* who we are, for hf_holder */
+    hf_id       client; /* random, new for each client */
+    const char *host;   /* who we are, for hf_holder */
     const char *program;
     const char *note;
     int64_t     pid;
@@ -162,7 +162,8 @@ typedef struct hf_store_env {
 } hf_store_env;
 
 enum hf_capability {
-    HF_CAP_IN_CALL = 1 << 0,   /* verbs complete inside begin(), and may take long: do not call it where one must not block */
+    HF_CAP_IN_CALL =
+        1 << 0, /* verbs complete inside begin(), and may take long: do not call it where one must not block */
     HF_CAP_LATE = 1 << 1,      /* a message may arrive late: contract 3 */
     HF_CAP_FIFO = 1 << 2,      /* every kind is first come, first served */
     HF_CAP_FENCE = 1 << 3,     /* grants carry a fence */
@@ -224,7 +225,7 @@ typedef struct hf_url_param {
 } hf_url_param;
 
 typedef struct hf_url {
-    const char         *text;   /* the whole, without its password */
+    const char         *text; /* the whole, without its password */
     const char         *scheme;
     const char         *user;
     const char         *password;

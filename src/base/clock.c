@@ -23,7 +23,7 @@ static int64_t system_wall_us(void)
     return read_clock(CLOCK_REALTIME);
 }
 
-static const hf__clock system_clock = {system_now_us, system_wall_us};
+static const hf__clock  system_clock = {system_now_us, system_wall_us};
 static const hf__clock *current = &system_clock;
 
 int64_t hf__now_us(void)

@@ -8,9 +8,9 @@
 
 #include <stdint.h>
 
-#define HF_US_PER_MS  INT64_C(1000)
-#define HF_US_PER_S   INT64_C(1000000)
-#define HF_NEVER_US   INT64_MAX
+#define HF_US_PER_MS INT64_C(1000)
+#define HF_US_PER_S INT64_C(1000000)
+#define HF_NEVER_US INT64_MAX
 
 /* Microseconds on CLOCK_BOOTTIME. */
 int64_t hf__now_us(void);

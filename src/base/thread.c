@@ -17,9 +17,9 @@ struct hf__thread {
     atomic_uint refs;
 };
 
-static pthread_once_t          once = PTHREAD_ONCE_INIT;
-static pthread_key_t           key;
-static bool                    have_key;
+static pthread_once_t            once = PTHREAD_ONCE_INIT;
+static pthread_key_t             key;
+static bool                      have_key;
 static _Thread_local hf__thread *self;
 
 uint64_t hf__owner_number(void)

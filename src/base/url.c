@@ -134,7 +134,8 @@ static char *shown_text(const hf_url *url, const split *parts, const char *text)
         return strdup(text);
     if (url->password != NULL) {
         int user_len = (int)strcspn(parts->user_info, ":");
-        snprintf(shown, sizeof shown, "%s://%.*s:***@%s%s", url->scheme, user_len, parts->user_info, parts->hosts, rest);
+        snprintf(shown, sizeof shown, "%s://%.*s:***@%s%s", url->scheme, user_len, parts->user_info, parts->hosts,
+                 rest);
     } else {
         snprintf(shown, sizeof shown, "%s", text);
     }
