@@ -1,0 +1,61 @@
+# A thin front to CMake: what a newcomer types. Everything else is CMake's (see docs/building.md).
+#
+#   make            builds into build/
+#   make demo       installs what is missing, builds, and settles the orders of examples/settlement
+#   make test       installs what the tests need, builds, and runs all tests
+#   make bench      builds and runs the benchmarks
+#   make install    [PREFIX=/usr/local] [DESTDIR=...]
+#   make clean      removes build/
+#
+# BUILD=<folder>, JOBS=<n> and CONFIGURE=<options for cmake> change what they say.
+BUILD     ?= build
+JOBS      ?= $(shell nproc)
+PREFIX    ?= /usr/local
+CONFIGURE ?=
+
+# The build has its own job count: make's must not leak into it.
+run_build = MAKEFLAGS= cmake --build $(BUILD) -j $(JOBS)
+configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CONFIGURE)
+step      = @printf '\n==> %s\n'
+
+.PHONY: all demo test bench install clean
+
+all:
+	$(step) "configure $(BUILD)/"
+	@$(configure) -DHF_TESTS=OFF -DHF_BENCH=OFF
+	$(step) "build"
+	@$(run_build)
+
+demo:
+	$(step) "packages"
+	@scripts/install-packages build
+	@$(MAKE) --no-print-directory all
+	$(step) "demo: order settlement on the embedded store"
+	@$(BUILD)/examples/settlement/settlement demo
+
+test:
+	$(step) "packages"
+	@scripts/install-packages test
+	$(step) "configure $(BUILD)/"
+	@$(configure) -DHF_TESTS=ON -DHF_BENCH=ON
+	$(step) "build"
+	@$(run_build)
+	$(step) "test"
+	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error --no-label-summary
+
+bench:
+	$(step) "packages"
+	@scripts/install-packages build
+	$(step) "configure $(BUILD)/"
+	@$(configure) -DHF_BENCH=ON
+	$(step) "build"
+	@$(run_build)
+	$(step) "bench"
+	@$(BUILD)/bench/bench
+
+install: all
+	$(step) "install"
+	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+
+clean:
+	rm -rf $(BUILD)
