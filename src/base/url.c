@@ -31,11 +31,10 @@ static void copy_span(char *to, const char *from, size_t len)
 static void split_text(split *parts, const char *text)
 {
     const char *mark = strstr(text, "://");
-    const char *question = strchr(text, '?');
     const char *authority, *host, *end;
 
     memset(parts, 0, sizeof *parts);
-    if (mark == NULL || (question != NULL && question < mark)) {
+    if (mark == NULL || strcspn(text, ":/?#") != (size_t)(mark - text)) {
         strcpy(parts->rest, text);
         return;
     }
@@ -168,6 +167,9 @@ int hf__url_parse(hf_url *url, const char *text, hf_error *err)
     memset(url, 0, sizeof *url);
     if (strlen(text) >= URL_MAX)
         return hf__fail(err, HF_EINVALID, "the store URL is longer than %d bytes", URL_MAX - 1);
+    if (strstr(text, "%00") != NULL)
+        return hf__fail(err, HF_EINVALID,
+                        "the store URL has a NUL byte (%%00) in it, which would cut off what follows");
     split_text(&parts, text);
     if (uriParseSingleUriA(&uri, parts.rest, &at) != URI_SUCCESS)
         return hf__fail(err, HF_EINVALID,
