@@ -41,7 +41,8 @@ test:
 	$(step) "build"
 	@$(run_build)
 	$(step) "test"
-	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error --no-label-summary
+	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error --no-label-summary \
+	    -O $(BUILD)/ctest.log
 
 bench:
 	$(step) "packages"
