@@ -4,6 +4,14 @@
 # Everything installed finds the rest relative to itself, so the tree may be moved, and DESTDIR works.
 include(CMakePackageConfigHelpers)
 
+# One version, told twice: here and in the header that programs compare with.
+file(STRINGS ${PROJECT_SOURCE_DIR}/include/holdfast.h lines REGEX "^#define HF_VERSION_(MAJOR|MINOR|PATCH) ")
+string(REGEX REPLACE "[^0-9;]" "" header_version "${lines}")
+string(REPLACE ";" "." header_version "${header_version}")
+if(NOT header_version VERSION_EQUAL PROJECT_VERSION)
+  message(FATAL_ERROR "holdfast.h says version ${header_version}, CMakeLists.txt says ${PROJECT_VERSION}")
+endif()
+
 set(HF_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Holdfast)
 set(HF_PC_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
