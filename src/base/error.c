@@ -8,8 +8,20 @@
 
 #define STATUSES(X)                                                                                                    \
     X(HF_OK)                                                                                                           \
-    X(HF_BUSY) X(HF_CANCELLED) X(HF_LOST) X(HF_NOT_OWNER) X(HF_WOULD_DEADLOCK) X(HF_EINVALID) X(HF_EUNSUPPORTED)       \
-        X(HF_ECONFLICT) X(HF_EUNREACHABLE) X(HF_ENOQUORUM) X(HF_EREFUSED) X(HF_EEXHAUSTED) X(HF_EFORKED) X(HF_ECLOSED)
+    X(HF_BUSY)                                                                                                         \
+    X(HF_CANCELLED)                                                                                                    \
+    X(HF_LOST)                                                                                                         \
+    X(HF_NOT_OWNER)                                                                                                    \
+    X(HF_WOULD_DEADLOCK)                                                                                               \
+    X(HF_EINVALID)                                                                                                     \
+    X(HF_EUNSUPPORTED)                                                                                                 \
+    X(HF_ECONFLICT)                                                                                                    \
+    X(HF_EUNREACHABLE)                                                                                                 \
+    X(HF_ENOQUORUM)                                                                                                    \
+    X(HF_EREFUSED)                                                                                                     \
+    X(HF_EEXHAUSTED)                                                                                                   \
+    X(HF_EFORKED)                                                                                                      \
+    X(HF_ECLOSED)
 
 const char *hf_status_name(int status)
 {
