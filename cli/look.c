@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Options and words of the verbs that look at a store. */
+#include "look.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exit.h"
+#include "say.h"
+#include "secret.h"
+#include "text.h"
+
+static const struct option longs[] = {
+    {"json", no_argument, NULL, 'j'},
+    {"names", no_argument, NULL, 'n'},
+    {"claim", required_argument, NULL, 'c'},
+    {"yes", no_argument, NULL, 'y'},
+    {"store", required_argument, NULL, 'S'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static int take_option(struct look_options *options, int option, const char *allowed, void (*help)(void))
+{
+    if (option == 'h') {
+        help();
+        return CODE_OK;
+    }
+    if (option == 'S') {
+        secret_free(options->store);
+        options->store = secret_take(optarg);
+        return options->store != NULL ? -1 : CODE_SYSTEM;
+    }
+    if (option == '?')
+        return say_usage(options->verb, "%s does not know that option", options->verb);
+    if (strchr(allowed, option) == NULL)
+        return say_usage(options->verb, "%s has no such option", options->verb);
+    options->json = options->json || option == 'j';
+    options->names = options->names || option == 'n';
+    options->yes = options->yes || option == 'y';
+    if (option == 'c')
+        options->claim = optarg;
+    return -1;
+}
+
+int look_parse(struct look_options *options, int argc, char **argv, const char *allowed, void (*help)(void))
+{
+    int option;
+
+    *options = (struct look_options){.verb = argv[0]};
+    while ((option = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+        int code = take_option(options, option, allowed, help);
+        if (code >= 0)
+            return code;
+    }
+    if (argc - optind > 1)
+        return say_usage(argv[0], "%s takes one name at most", argv[0]);
+    options->operand = argv[optind];
+    return -1;
+}
+
+int look_open(hf_client **client, struct look_options *options)
+{
+    hf_error err;
+    char    *inherited = secret_take_environment();
+    int      status = hf_open(client, options->store != NULL ? options->store : inherited, NULL, &err);
+
+    secret_free(inherited);
+    secret_free(options->store);
+    options->store = NULL;
+    return status == HF_OK ? -1 : say_failure(&err);
+}
+
+char *look_text(const char *bytes, size_t length, bool json)
+{
+    if (length == 0)
+        return NULL;
+    return json ? text_utf8(bytes, length) : text_show(bytes, length);
+}
+
+char *look_number(int64_t number)
+{
+    char *text;
+
+    return asprintf(&text, "%" PRId64, number) < 0 ? NULL : text;
+}
+
+const char *look_kind(int kind)
+{
+    return kind == HF_KIND_MUTEX ? "mutex" : kind == HF_KIND_RW ? "rw" : kind == HF_KIND_SEMAPHORE ? "semaphore" : "?";
+}
+
+const char *look_mode(int mode)
+{
+    return mode == HF_MODE_EXCLUSIVE ? "exclusive"
+           : mode == HF_MODE_SHARED  ? "shared"
+           : mode == HF_MODE_COUNTED ? "counted"
+                                     : "?";
+}

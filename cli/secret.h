@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* Passwords in store URLs: taken out of the argument list and of the environment before anybody else can read them. */
+#ifndef CLI_SECRET_H
+#define CLI_SECRET_H
+
+/* A copy of the URL with its password; the password is cut out of `url` itself. NULL where there is no memory. */
+char *secret_take(char *url);
+
+/* The same for $HOLDFAST_STORE, in place, so that no child inherits it. NULL where it is not set. */
+char *secret_take_environment(void);
+
+/* Wipes and frees what the two above gave. NULL is allowed. */
+void secret_free(char *url);
+
+#endif
