@@ -6,18 +6,39 @@
 #include <string.h>
 #include <sys/random.h>
 
-bool hf__id_random(hf_id *id)
+static bool system_fill(void *bytes, size_t count)
 {
     size_t have = 0;
 
-    while (have < sizeof id->bytes) {
-        ssize_t got = getrandom(id->bytes + have, sizeof id->bytes - have, 0);
+    while (have < count) {
+        ssize_t got = getrandom((char *)bytes + have, count - have, 0);
         if (got < 0 && errno != EINTR)
             return false;
         if (got > 0)
             have += (size_t)got;
     }
     return true;
+}
+
+static bool (*fill)(void *bytes, size_t count) = system_fill;
+
+void hf__random_replace(bool (*other)(void *bytes, size_t count))
+{
+    fill = other != NULL ? other : system_fill;
+}
+
+bool hf__id_random(hf_id *id)
+{
+    return fill(id->bytes, sizeof id->bytes);
+}
+
+int64_t hf__random_below(int64_t bound)
+{
+    uint64_t value;
+
+    if (bound <= 0 || !fill(&value, sizeof value))
+        return 0;
+    return (int64_t)(value % (uint64_t)bound);
 }
 
 void hf__id_hex(const hf_id *id, char hex[HF_ID_HEX])

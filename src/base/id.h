@@ -12,6 +12,12 @@
 /* False where the system has no random bytes to give. */
 bool hf__id_random(hf_id *id);
 
+/* A number from 0 to bound - 1; 0 where there is no randomness. */
+int64_t hf__random_below(int64_t bound);
+
+/* For tests: randomness of one's own, so that a run can be repeated; NULL restores the system's. */
+void hf__random_replace(bool (*fill)(void *bytes, size_t count));
+
 void hf__id_hex(const hf_id *id, char hex[HF_ID_HEX]);
 
 /* False where `hex` is not 32 hexadecimal digits. */

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One acquire, as a state machine: it says what to do next (send its request, sleep, or nothing more) and is told what
+ * came of it. It neither blocks nor calls a verb. hf_acquire() drives it on the caller's thread, the worker drives those
+ * that were started without blocking.
+ *
+ *      begin --> SEND --answered--> SLEEP --woken--> SEND ... DONE
+ *
+ * Each function takes the client's mutex itself, unless it says otherwise.
+ */
+#ifndef HF_CORE_ACQUIRE_H
+#define HF_CORE_ACQUIRE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <holdfast/store.h>
+
+#include "core/hub.h"
+
+struct hf__hold;
+
+enum hf__acquire_next {
+    HF__NEXT_SEND,  /* begin acquire->request; then hf__acquire_answered() */
+    HF__NEXT_SLEEP, /* until acquire->wake_us or a nudge; then hf__acquire_woken() */
+    HF__NEXT_DONE,  /* acquire->status stands */
+};
+
+enum hf__acquire_phase {
+    HF__PHASE_GATE,    /* the handle has a grant or an acquire in progress already */
+    HF__PHASE_ATTEMPT, /* the request is an attempt */
+    HF__PHASE_WAIT,    /* refused, or to be tried again */
+    HF__PHASE_UNDO,    /* the request is a release of what may have been left in the store */
+    HF__PHASE_DONE,
+};
+
+typedef struct hf__acquire hf__acquire;
+struct hf__acquire {
+    hf__acquire     *prev, *next;               /* among those through the same handle */
+    hf__acquire     *client_prev, *client_next; /* among all of the client */
+    hf_lock         *lock;
+    struct hf__hold *hold; /* a reference, until it is granted or undone */
+    hf__news        *news;
+    hf__sleeper      sleeper;
+    void (*nudge)(hf__acquire *acquire); /* under the mutex: look again (woken); set by the driver */
+    const atomic_bool *cancel_flag;      /* hf_all's; may be NULL */
+
+    int64_t  begun_us;
+    int64_t  until_us;  /* the wait is over */
+    int64_t  budget_us; /* until_us plus one server timeout: the call must have returned */
+    int64_t  sent_us;   /* before the request was begun */
+    int64_t  wake_us;
+    uint32_t seen; /* the news counter before the attempt */
+    unsigned failures;
+    uint8_t  phase;            /* enum hf__acquire_phase */
+    bool     by_handle, gated; /* the gate is ours */
+    bool     left_trace;       /* the store may know of the claim */
+    bool     watching;
+    bool     cancelled;
+
+    int        status; /* the outcome, when DONE; before, what it will be when nothing better comes */
+    hf_request request;
+    hf_error   err; /* belongs to status */
+    hf_grant   grant;
+};
+
+/* Begins an acquire that waits for wait_ms. `by_handle`: the handle is the owner, whatever its options. */
+int hf__acquire_begin(hf__acquire *acquire, hf_lock *lock, int64_t wait_ms, bool by_handle);
+int hf__acquire_answered(hf__acquire *acquire);
+int hf__acquire_woken(hf__acquire *acquire);
+
+/* Whether hf__acquire_woken() would do more than sleep on. Under the mutex. */
+bool hf__acquire_is_due(const hf__acquire *acquire, int64_t now_us);
+
+/* Ends this acquire as cancelled, at its next step. Under the mutex. */
+void hf__acquire_cancel(hf__acquire *acquire);
+
+/* The handle's gate is open again: all that are in progress through it look again. Under the mutex. */
+void hf__acquires_nudge(hf_lock *lock);
+
+/* The client is closing: all that are in progress look again. Under the mutex. */
+void hf__acquires_nudge_all(hf_client *client);
+
+/* The whole on the calling thread. */
+int hf__acquire_run(hf_lock *lock, int64_t wait_ms, const atomic_bool *cancel_flag, hf_grant *grant, hf_error *err);
+
+#endif

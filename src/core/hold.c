@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of holds, their levels, and what each clock reading means for them. */
+#include "core/hold.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "core/client.h"
+#include "core/figures.h"
+#include "core/lock.h"
+
+/* Allowed for between two clocks: 1 % and 2 ms, as the Redlock page has it. */
+#define DRIFT_PART 100
+#define DRIFT_FIX_MS 2
+#define RETRY_PART 30 /* of a lease, between renewals without an answer */
+#define RETRY_MIN_MS 20
+#define RETRY_MAX_MS 1000
+#define RENEWALS 3 /* in one lease */
+
+static size_t make_key(char *key, uint64_t owner, const char *name, size_t name_len)
+{
+    memcpy(key, &owner, sizeof owner);
+    memcpy(key + sizeof owner, name, name_len);
+    return sizeof owner + name_len;
+}
+
+static int64_t first_lease_ms(const hf_lock *lock)
+{
+    int64_t lease_ms = lock->lease_ms > 0 ? lock->lease_ms : lock->client->watchdog_ms;
+
+    return lock->max_hold_ms > 0 && lock->max_hold_ms < lease_ms ? lock->max_hold_ms : lease_ms;
+}
+
+hf__hold *hf__hold_new(hf_lock *lock, uint64_t owner, hf__thread *thread)
+{
+    hf__hold *hold = calloc(1, sizeof *hold + sizeof owner + lock->name_len + 1);
+
+    if (hold == NULL)
+        return NULL;
+    if (!hf__id_random(&hold->claim.id)) {
+        free(hold);
+        return NULL;
+    }
+    hold->key_len = make_key(hold->key, owner, lock->name, lock->name_len);
+    hold->client = lock->client;
+    hold->thread = hf__thread_ref(thread);
+    hold->min_hold_ms = lock->min_hold_ms;
+    hold->hold_until_us = HF_NEVER_US;
+    hold->fixed = lock->lease_ms > 0;
+    hold->first.lock = lock;
+    hold->refs = 1;
+    hold->claim.name = hold->key + sizeof owner;
+    hold->claim.name_len = lock->name_len;
+    hold->claim.note = lock->note;
+    hold->claim.kind = lock->kind;
+    hold->claim.mode = lock->mode;
+    hold->claim.fair = lock->fair;
+    hold->claim.limit = lock->limit;
+    hold->claim.weight = lock->weight;
+    hold->claim.lease_ms = first_lease_ms(lock);
+    return hold;
+}
+
+hf__hold *hf__hold_ref(hf__hold *hold)
+{
+    hold->refs++;
+    return hold;
+}
+
+void hf__hold_unref(hf__hold *hold)
+{
+    if (--hold->refs > 0)
+        return;
+    for (hf__take *take = hold->first.next; take != NULL;) {
+        hf__take *next = take->next;
+        free(take);
+        take = next;
+    }
+    hf__thread_unref(hold->thread);
+    free(hold);
+}
+
+hf__hold *hf__hold_find(hf_client *client, uint64_t owner, const char *name, size_t name_len)
+{
+    char      key[sizeof owner + HF_NAME_MAX];
+    size_t    key_len = make_key(key, owner, name, name_len);
+    hf__hold *hold;
+
+    HASH_FIND(hh, client->holds, key, key_len, hold);
+    return hold;
+}
+
+int64_t hf__hold_deadline(const hf__hold *hold, int64_t lease_ms, int64_t sent_us)
+{
+    int64_t drift_ms = hf__client_can(hold->client, HF_CAP_SAME_CLOCK) ? 0 : lease_ms / DRIFT_PART + DRIFT_FIX_MS;
+    int64_t deadline_us = hf__after_ms(sent_us, lease_ms - drift_ms);
+
+    return deadline_us < hold->hold_until_us ? deadline_us : hold->hold_until_us;
+}
+
+/* When the keeper looks next: a third of the lease after the last word from the store. */
+static int64_t next_look_us(const hf__hold *hold, int64_t sent_us)
+{
+    int64_t lease_ms = hold->claim.lease_ms;
+
+    if (hold->fixed && lease_ms > hold->client->watchdog_ms)
+        lease_ms = hold->client->watchdog_ms;
+    return hf__after_ms(sent_us, lease_ms / RENEWALS);
+}
+
+static void watch(hf__hold *hold, int64_t look_us)
+{
+    hf__keeper_watch(hold, look_us < hold->deadline_us ? look_us : hold->deadline_us);
+}
+
+bool hf__hold_grant(hf__hold *hold, const hf_verdict *verdict, int64_t sent_us, int64_t now_us)
+{
+    hf_client *client = hold->client;
+    hf_lock   *lock = hold->first.lock;
+    int64_t    lease_ms = hold->claim.lease_ms;
+
+    if (!hf__heap_reserve(&client->keeper.timers))
+        return false;
+    if (verdict->lease_ms < lease_ms)
+        lease_ms = verdict->lease_ms;
+    hold->state = HF__HOLD_HELD;
+    hold->fence = verdict->fence;
+    hold->granted_us = now_us;
+    hold->hold_until_us = lock->max_hold_ms > 0 ? hf__after_ms(now_us, lock->max_hold_ms) : HF_NEVER_US;
+    hold->deadline_us = hf__hold_deadline(hold, lease_ms, sent_us);
+    lock->linked++;
+    hf__hold_enter(hold, lock, lock->mode);
+    HASH_ADD_KEYPTR(hh, client->holds, hold->key, hold->key_len, hold);
+    client->stats.holds++;
+    watch(hold, next_look_us(hold, sent_us));
+    return true;
+}
+
+static hf__take *find_take(hf__hold *hold, const hf_lock *lock)
+{
+    for (hf__take *take = &hold->first; take != NULL; take = take->next)
+        if (take->lock == lock)
+            return take;
+    return NULL;
+}
+
+static hf__take *add_take(hf__hold *hold, hf_lock *lock)
+{
+    hf__take *take = calloc(1, sizeof *take);
+
+    if (take == NULL)
+        return NULL;
+    take->lock = lock;
+    lock->linked++;
+    take->next = hold->first.next;
+    hold->first.next = take;
+    return take;
+}
+
+bool hf__hold_enter(hf__hold *hold, hf_lock *lock, int mode)
+{
+    hf__take *take = find_take(hold, lock);
+
+    if (take == NULL)
+        take = add_take(hold, lock);
+    if (take == NULL)
+        return false;
+    *(mode == HF_MODE_SHARED ? &take->shared : &take->exclusive) += 1;
+    lock->takes++;
+    return true;
+}
+
+static bool leave_take(hf__take *take, int mode)
+{
+    unsigned *levels = mode == HF_MODE_SHARED ? &take->shared : &take->exclusive;
+
+    if (*levels == 0)
+        return false;
+    *levels -= 1;
+    take->lock->takes--;
+    return true;
+}
+
+/* Its own levels first; then those that the same owner took through another handle of the name. */
+bool hf__hold_leave(hf__hold *hold, hf_lock *lock, int mode)
+{
+    hf__take *own = find_take(hold, lock);
+
+    if (own != NULL && leave_take(own, mode))
+        return true;
+    for (hf__take *take = &hold->first; take != NULL; take = take->next)
+        if (leave_take(take, mode))
+            return true;
+    return false;
+}
+
+unsigned hf__hold_levels(const hf__hold *hold, int mode)
+{
+    unsigned levels = 0;
+
+    for (const hf__take *take = &hold->first; take != NULL; take = take->next)
+        levels += mode == HF_MODE_SHARED ? take->shared : take->exclusive;
+    return levels;
+}
+
+/* The take's handle no longer has a share in the hold. */
+static void unlink_take(hf__take *take)
+{
+    take->lock->takes -= take->exclusive + take->shared;
+    take->lock->linked--;
+    take->exclusive = take->shared = 0;
+    take->lock = NULL;
+}
+
+void hf__hold_forget(hf__hold *hold, const hf_lock *lock)
+{
+    hf__take *take = find_take(hold, lock);
+
+    if (take != NULL)
+        unlink_take(take);
+}
+
+static bool taken_by(const hf__take *take)
+{
+    return take->exclusive + take->shared > 0;
+}
+
+void hf__hold_lose(hf__hold *hold)
+{
+    hf_client *client = hold->client;
+
+    if (hold->state != HF__HOLD_HELD)
+        return;
+    hold->state = HF__HOLD_LOST;
+    client->stats.lost++;
+    hf__heap_remove(&client->keeper.timers, &hold->timer);
+    for (hf__take *take = &hold->first; take != NULL; take = take->next) {
+        if (!taken_by(take))
+            continue;
+        hf__lock_set_lost(take->lock, true);
+        hf__teller_tell(take->lock, hold);
+    }
+}
+
+bool hf__hold_is_lost(hf__hold *hold, int64_t now_us)
+{
+    if (hold->state == HF__HOLD_HELD && now_us >= hold->deadline_us)
+        hf__hold_lose(hold);
+    return hold->state == HF__HOLD_LOST;
+}
+
+void hf__hold_end(hf__hold *hold, int64_t now_us)
+{
+    hf_client *client = hold->client;
+
+    for (hf__take *take = &hold->first; take != NULL; take = take->next) {
+        if (take->lock == NULL)
+            continue;
+        if (hold->state == HF__HOLD_LOST)
+            hf__lock_set_lost(take->lock, false);
+        unlink_take(take);
+    }
+    hf__histogram_add(&client->stats.held, now_us - hold->granted_us);
+    hold->state = HF__HOLD_RELEASED;
+    hold->claim.note = ""; /* the handle's, which may be freed before the release is delivered */
+    hf__heap_remove(&client->keeper.timers, &hold->timer);
+    HASH_DEL(client->holds, hold);
+    client->stats.holds--;
+}
+
+int64_t hf__hold_renewal_ms(const hf__hold *hold, int64_t now_us)
+{
+    int64_t lease_ms = hold->claim.lease_ms;
+    int64_t rest_ms = hf__ms_until(hold->hold_until_us, now_us);
+
+    if (hold->fixed || (hold->thread != NULL && hf__thread_ended(hold->thread)))
+        return 0;
+    if (hold->deadline_us >= hold->hold_until_us)
+        return 0;
+    return rest_ms < lease_ms ? rest_ms : lease_ms;
+}
+
+static int64_t retry_us(const hf__hold *hold, int64_t now_us)
+{
+    int64_t pause_ms = hold->claim.lease_ms / RETRY_PART;
+
+    if (pause_ms < RETRY_MIN_MS)
+        pause_ms = RETRY_MIN_MS;
+    if (pause_ms > RETRY_MAX_MS)
+        pause_ms = RETRY_MAX_MS;
+    return hf__after_ms(now_us, pause_ms);
+}
+
+/* Unknown moves no deadline: only the lease's own length ends a grant (contract 8). */
+void hf__hold_renewed(hf__hold *hold, const hf_renewal *renewal, int64_t sent_us, int64_t now_us)
+{
+    if (hold->state != HF__HOLD_HELD || hf__hold_is_lost(hold, now_us))
+        return;
+    switch (renewal->answer) {
+    case HF_RENEWAL_RENEWED: {
+        int64_t deadline_us = hf__hold_deadline(hold, renewal->lease_ms, sent_us);
+        if (deadline_us > hold->deadline_us)
+            hold->deadline_us = deadline_us;
+        hold->client->stats.renewed++;
+        watch(hold, next_look_us(hold, sent_us));
+        break;
+    }
+    case HF_RENEWAL_HELD:
+        watch(hold, next_look_us(hold, sent_us));
+        break;
+    case HF_RENEWAL_GONE:
+        hf__hold_lose(hold);
+        break;
+    default:
+        watch(hold, retry_us(hold, now_us));
+        break;
+    }
+}

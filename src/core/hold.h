@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Holds: the grants that a client has, from the claim before its first attempt to the release. A hold knows its owner,
+ * its levels (re-entrancy), its local deadline, and whether it was lost.
+ *
+ * All functions here run under the client's mutex, ask no store, and get the time from the caller.
+ */
+#ifndef HF_CORE_HOLD_H
+#define HF_CORE_HOLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include <holdfast/store.h>
+
+#include "base/heap.h"
+#include "base/thread.h"
+
+struct hf_client;
+struct hf_lock;
+
+enum hf__hold_state {
+    HF__HOLD_CLAIM,    /* not granted yet: belongs to an acquire in progress */
+    HF__HOLD_HELD,     /* granted, in the table */
+    HF__HOLD_LOST,     /* ended unasked, still in the table until its outermost release */
+    HF__HOLD_RELEASED, /* out of the table: belongs to a release in progress */
+};
+
+/* One handle's share in the levels of a hold. */
+typedef struct hf__take {
+    struct hf__take *next;
+    struct hf_lock  *lock; /* NULL: freed */
+    unsigned         exclusive, shared;
+} hf__take;
+
+typedef struct hf__hold {
+    UT_hash_handle    hh;    /* by owner and name */
+    hf__timer         timer; /* when the keeper looks at it next */
+    struct hf_client *client;
+    hf_claim          claim;
+    hf__thread       *thread; /* a reference; NULL: owned by a handle */
+    int64_t           fence;
+    int64_t           granted_us;
+    int64_t           deadline_us;   /* local: counted from before the request was sent */
+    int64_t           hold_until_us; /* max_hold_ms; HF_NEVER_US: no bound */
+    int64_t           min_hold_ms;
+    int64_t           late_us; /* store time until which an unanswered attempt may still arrive; 0: none */
+    hf__take          first;   /* the outermost taker, and those nested in it */
+    unsigned          refs;
+    unsigned char     state; /* enum hf__hold_state */
+    bool              fixed; /* a fixed lease: looked at, not renewed */
+    bool              renewing;
+    size_t            key_len;
+    char              key[]; /* the owner's number, then the name with a NUL */
+} hf__hold;
+
+/* A new hold with a fresh claim id, one reference, for this owner through this handle; NULL: no memory or randomness. */
+hf__hold *hf__hold_new(struct hf_lock *lock, uint64_t owner, hf__thread *thread);
+hf__hold *hf__hold_ref(hf__hold *hold);
+void      hf__hold_unref(hf__hold *hold);
+
+hf__hold *hf__hold_find(struct hf_client *client, uint64_t owner, const char *name, size_t name_len);
+
+/* The claim was granted by a verdict to a request that was sent at sent_us: into the table, the first level taken. False:
+ * no memory. */
+bool hf__hold_grant(hf__hold *hold, const hf_verdict *verdict, int64_t sent_us, int64_t now_us);
+
+/* The local deadline of a lease of lease_ms that was asked for at sent_us. */
+int64_t hf__hold_deadline(const hf__hold *hold, int64_t lease_ms, int64_t sent_us);
+
+/* Adds a level through `lock`. False: no memory. Removes one again: false where there is none of that mode. */
+bool hf__hold_enter(hf__hold *hold, struct hf_lock *lock, int mode);
+bool hf__hold_leave(hf__hold *hold, struct hf_lock *lock, int mode);
+
+/* The handle is about to be freed: its levels are gone, and nothing points to it any more. */
+void hf__hold_forget(hf__hold *hold, const struct hf_lock *lock);
+
+unsigned hf__hold_levels(const hf__hold *hold, int mode);
+
+/* Marks it lost when its deadline has passed; true where it is lost, now or before. */
+bool hf__hold_is_lost(hf__hold *hold, int64_t now_us);
+
+/* It has ended unasked: tells every taker. Nothing where it is lost already. */
+void hf__hold_lose(hf__hold *hold);
+
+/* Out of the table and of the keeper's timers: what follows is a release. */
+void hf__hold_end(hf__hold *hold, int64_t now_us);
+
+/* A renewal's answer to a request that was sent at sent_us. */
+void hf__hold_renewed(hf__hold *hold, const hf_renewal *renewal, int64_t sent_us, int64_t now_us);
+
+/* The lease to ask for in a renewal now; 0: only look. */
+int64_t hf__hold_renewal_ms(const hf__hold *hold, int64_t now_us);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Giving grants back: the local part, which cannot fail, and the store's part, which may be owed. */
+#ifndef HF_CORE_RELEASE_H
+#define HF_CORE_RELEASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <holdfast/store.h>
+
+struct hf__hold;
+
+/* One release on its way. */
+typedef struct hf__release {
+    struct hf__hold *hold; /* a reference; NULL: nothing is to be sent */
+    hf_lock         *lock;
+    hf_request       request;
+    bool             was_lost;
+    bool             downgrade; /* the hold stays, as a reader's */
+    bool             opens_gate;
+} hf__release;
+
+/* The local part, for the calling thread's or the handle's grant. Returns the status if nothing is to be sent
+ * (release->hold is NULL then), else HF_OK: begin release->request and then finish. */
+int hf__release_begin(hf__release *release, hf_lock *lock, hf_error *err);
+
+/* What the store answered; what it did not, the keeper owes. Returns hf_release()'s status. */
+int hf__release_finish(hf__release *release, hf_error *err);
+
+/* Gives up everything that is held through this handle, by whatever owner. */
+void hf__release_all_of(hf_lock *lock);
+
+/* Gives up every hold of a closing client: the store is given until bound_us; the rest is owed. */
+void hf__release_everything(hf_client *client, int64_t bound_us);
+
+#endif
