@@ -32,10 +32,7 @@ static int finish(hf__acquire *a, int status)
     a->status = status;
     DL_DELETE(a->lock->acquires, a);
     DL_DELETE2(client->acquires, a, client_prev, client_next);
-    if (a->news != NULL) {
-        hf__news_rise(a->news, &a->sleeper);
-        hf__hub_leave(&client->hub, a->news);
-    }
+    hf__hub_leave(&client->hub, &a->sleeper);
     if (a->hold != NULL)
         hf__hold_unref(a->hold);
     if (a->gated && status != HF_OK) {
@@ -65,8 +62,7 @@ static int send_attempt(hf__acquire *a, int64_t now_us)
     hf_store *store = a->lock->client->store;
 
     a->phase = HF__PHASE_ATTEMPT;
-    if (a->news != NULL)
-        a->seen = a->news->count;
+    a->seen = a->sleeper.count;
     memset(&a->request, 0, sizeof a->request);
     a->request.verb = HF_VERB_ATTEMPT;
     a->request.claim = &a->hold->claim;
@@ -229,13 +225,8 @@ static int claim(hf__acquire *a, int64_t now_us)
     hf__thread *thread = a->by_handle ? NULL : hf__thread_self();
 
     a->hold = hf__hold_new(lock, a->by_handle ? lock->number : hf__thread_number(thread), thread);
-    if (a->hold != NULL && a->until_us > now_us) {
-        a->news = hf__hub_join(&lock->client->hub, lock->name, lock->name_len);
-        a->sleeper.wake = sleeper_wake;
-        if (a->news != NULL)
-            hf__news_sleep(a->news, &a->sleeper);
-    }
-    if (a->hold == NULL || (a->news == NULL && a->until_us > now_us))
+    a->sleeper.wake = sleeper_wake;
+    if (a->hold == NULL || (a->until_us > now_us && !hf__hub_join(&lock->client->hub, &a->sleeper, &a->hold->claim)))
         return finish(a, hf__fail(&a->err, HF_EEXHAUSTED, "out of memory for a claim"));
     return send_attempt(a, now_us);
 }
@@ -370,7 +361,7 @@ static int look_again(hf__acquire *a, int64_t now_us)
         return a->phase == HF__PHASE_GATE ? finish(a, a->status) : give_up(a, now_us);
     if (a->phase == HF__PHASE_GATE)
         return at_gate(a, now_us);
-    if (a->news->count != a->seen || now_us >= a->wake_us)
+    if (a->sleeper.count != a->seen || now_us >= a->wake_us)
         return send_attempt(a, now_us);
     return HF__NEXT_SLEEP;
 }
@@ -390,7 +381,7 @@ bool hf__acquire_is_due(const hf__acquire *a, int64_t now_us)
 {
     if (is_cancelled(a) || a->lock->client->closed || now_us >= a->wake_us)
         return true;
-    return a->phase == HF__PHASE_GATE ? !a->lock->gate_taken : a->news->count != a->seen;
+    return a->phase == HF__PHASE_GATE ? !a->lock->gate_taken : a->sleeper.count != a->seen;
 }
 
 void hf__acquire_cancel(hf__acquire *a)

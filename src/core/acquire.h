@@ -42,7 +42,6 @@ struct hf__acquire {
     hf__acquire     *client_prev, *client_next; /* among all of the client */
     hf_lock         *lock;
     struct hf__hold *hold; /* a reference, until it is granted or undone */
-    hf__news        *news;
     hf__sleeper      sleeper;
     void (*nudge)(hf__acquire *acquire); /* under the mutex: look again (woken); set by the driver */
     const atomic_bool *cancel_flag;      /* hf_all's; may be NULL */
@@ -52,7 +51,7 @@ struct hf__acquire {
     int64_t  budget_us; /* until_us plus one server timeout: the call must have returned */
     int64_t  sent_us;   /* before the request was begun */
     int64_t  wake_us;
-    uint32_t seen; /* the news counter before the attempt */
+    uint32_t seen; /* the sleeper's counter before the attempt */
     unsigned failures;
     uint8_t  phase;            /* enum hf__acquire_phase */
     bool     by_handle, gated; /* the gate is ours */

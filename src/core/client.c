@@ -37,6 +37,15 @@ static void core_post(void *core, const char *name, size_t name_len)
     pthread_mutex_unlock(&client->mutex);
 }
 
+static void core_post_claim(void *core, const hf_id *claim)
+{
+    hf_client *client = core;
+
+    pthread_mutex_lock(&client->mutex);
+    hf__hub_post_claim(&client->hub, claim);
+    pthread_mutex_unlock(&client->mutex);
+}
+
 static int check_options(const hf_client_options *options, hf_error *err)
 {
     if (options->watchdog_ms != 0 && (options->watchdog_ms < HF_LEASE_MIN_MS || options->watchdog_ms > HF_LEASE_MAX_MS))
@@ -85,6 +94,7 @@ static hf_client *client_new(const hf_client_options *options, bool manual)
     client->env = (hf_store_env){
         .core = client,
         .post = core_post,
+        .post_claim = core_post_claim,
         .host = client->self.host,
         .program = client->self.program,
         .note = client->self.note,

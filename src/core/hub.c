@@ -1,65 +1,93 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of names that are waited for. */
+/* The sleepers, by name and by claim. */
 #include "core/hub.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-hf__news *hf__hub_join(hf__hub *hub, const char *name, size_t name_len)
-{
-    hf__news *news;
+typedef struct hf__topic {
+    UT_hash_handle hh;
+    hf__sleeper   *sleepers;
+    char           name[];
+} hf__topic;
 
-    HASH_FIND(hh, hub->names, name, name_len, news);
-    if (news == NULL) {
-        news = calloc(1, sizeof *news + name_len + 1);
-        if (news == NULL)
-            return NULL;
-        memcpy(news->name, name, name_len);
-        HASH_ADD_KEYPTR(hh, hub->names, news->name, name_len, news);
-    }
-    news->refs++;
-    return news;
+static hf__topic *topic_make(hf__hub *hub, const char *name, size_t name_len)
+{
+    hf__topic *topic;
+
+    HASH_FIND(hh, hub->topics, name, name_len, topic);
+    if (topic != NULL)
+        return topic;
+    topic = calloc(1, sizeof *topic + name_len + 1);
+    if (topic == NULL)
+        return NULL;
+    memcpy(topic->name, name, name_len);
+    HASH_ADD_KEYPTR(hh, hub->topics, topic->name, name_len, topic);
+    return topic;
 }
 
-void hf__hub_leave(hf__hub *hub, hf__news *news)
+bool hf__hub_join(hf__hub *hub, hf__sleeper *sleeper, const hf_claim *claim)
 {
-    if (news == NULL || --news->refs > 0)
+    sleeper->topic = topic_make(hub, claim->name, claim->name_len);
+    if (sleeper->topic == NULL)
+        return false;
+    sleeper->claim = claim->id;
+    DL_APPEND(sleeper->topic->sleepers, sleeper);
+    HASH_ADD(hh, hub->claims, claim, sizeof sleeper->claim, sleeper);
+    return true;
+}
+
+void hf__hub_leave(hf__hub *hub, hf__sleeper *sleeper)
+{
+    hf__topic *topic = sleeper->topic;
+
+    if (topic == NULL)
         return;
-    HASH_DEL(hub->names, news);
-    free(news);
+    sleeper->topic = NULL;
+    HASH_DEL(hub->claims, sleeper);
+    DL_DELETE(topic->sleepers, sleeper);
+    if (topic->sleepers != NULL)
+        return;
+    HASH_DEL(hub->topics, topic);
+    free(topic);
 }
 
-void hf__news_sleep(hf__news *news, hf__sleeper *sleeper)
+static void tell(hf__sleeper *sleeper)
 {
-    DL_APPEND(news->sleepers, sleeper);
+    sleeper->count++;
+    sleeper->wake(sleeper);
 }
 
-void hf__news_rise(hf__news *news, hf__sleeper *sleeper)
-{
-    DL_DELETE(news->sleepers, sleeper);
-}
-
-static void news_move(hf__news *news)
+static void tell_topic(hf__topic *topic)
 {
     hf__sleeper *sleeper;
 
-    news->count++;
-    DL_FOREACH(news->sleepers, sleeper)
-    sleeper->wake(sleeper);
+    DL_FOREACH(topic->sleepers, sleeper)
+    tell(sleeper);
 }
 
 void hf__hub_post(hf__hub *hub, const char *name, size_t name_len)
 {
-    hf__news *news, *next;
+    hf__topic *topic, *next;
 
     hub->taken++;
     if (name != NULL) {
-        HASH_FIND(hh, hub->names, name, name_len, news);
-        if (news != NULL)
-            news_move(news);
+        HASH_FIND(hh, hub->topics, name, name_len, topic);
+        if (topic != NULL)
+            tell_topic(topic);
         return;
     }
-    HASH_ITER(hh, hub->names, news, next)
-    news_move(news);
+    HASH_ITER(hh, hub->topics, topic, next)
+    tell_topic(topic);
+}
+
+void hf__hub_post_claim(hf__hub *hub, const hf_id *claim)
+{
+    hf__sleeper *sleeper;
+
+    hub->taken++;
+    HASH_FIND(hh, hub->claims, claim, sizeof *claim, sleeper);
+    if (sleeper != NULL)
+        tell(sleeper);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * News by name. A name that somebody waits for has an entry with a counter, which each piece of news moves. Who waits
- * reads the counter, asks the store, and sleeps only while the counter stands where it stood: so nothing that happens
- * between the question and the sleep is missed. All of it is under the client's mutex.
+ * News. Each acquire that waits is a sleeper with a counter, which each piece of news about its name or its claim moves.
+ * Who waits reads the counter, asks the store, and sleeps only while the counter stands where it stood: so nothing that
+ * happens between the question and the sleep is missed. All of it is under the client's mutex.
  */
 #ifndef HF_CORE_HUB_H
 #define HF_CORE_HUB_H
@@ -11,33 +11,32 @@
 #include <stdint.h>
 #include <uthash.h>
 
+#include <holdfast/store.h>
+
+struct hf__topic;
+
 typedef struct hf__sleeper hf__sleeper;
 struct hf__sleeper {
-    hf__sleeper *prev, *next;
+    hf__sleeper      *prev, *next; /* among those of the same name */
+    UT_hash_handle    hh;          /* by claim */
+    struct hf__topic *topic;       /* NULL: not in the hub */
+    uint32_t          count;       /* moved by each piece of news */
+    hf_id             claim;
     void (*wake)(hf__sleeper *sleeper); /* under the client's mutex */
 };
 
-typedef struct hf__news {
-    UT_hash_handle hh;
-    unsigned       refs;
-    uint32_t       count; /* moved by each piece of news */
-    hf__sleeper   *sleepers;
-    char           name[];
-} hf__news;
-
 typedef struct hf__hub {
-    hf__news *names;
-    uint64_t  taken; /* news since the start */
+    struct hf__topic *topics; /* by name */
+    hf__sleeper      *claims;
+    uint64_t          taken; /* news since the start */
 } hf__hub;
 
-/* A reference on the entry of a name, made at need; NULL: no memory. */
-hf__news *hf__hub_join(hf__hub *hub, const char *name, size_t name_len);
-void      hf__hub_leave(hf__hub *hub, hf__news *news);
+/* From now on news about this name and claim reaches the sleeper. False: no memory. */
+bool hf__hub_join(hf__hub *hub, hf__sleeper *sleeper, const hf_claim *claim);
+void hf__hub_leave(hf__hub *hub, hf__sleeper *sleeper);
 
-void hf__news_sleep(hf__news *news, hf__sleeper *sleeper);
-void hf__news_rise(hf__news *news, hf__sleeper *sleeper);
-
-/* Moves the counter of the name (NULL: of every name) and wakes who sleeps on it. */
+/* News about a name; NULL: about every name. */
 void hf__hub_post(hf__hub *hub, const char *name, size_t name_len);
+void hf__hub_post_claim(hf__hub *hub, const hf_id *claim);
 
 #endif

@@ -57,21 +57,21 @@ static void memory_close(hf_store *base)
 }
 
 /* Under the world's mutex at entry; free of it at exit. Posts what the verb has rung. */
-static void post_all(world *w, const char *name, size_t name_len)
+static void post_all(world *w)
 {
-    memory_store **rung = w->rung;
-    size_t         count = w->rung_count;
+    world_ring *rung = w->rung;
+    size_t      count = w->rung_count;
 
     w->rung = NULL;
     w->rung_count = w->rung_room = 0;
     pthread_mutex_unlock(&w->mutex);
     for (size_t i = 0; i < count; i++)
-        rung[i]->base.env->post(rung[i]->base.env->core, name, name_len);
+        rung[i].store->base.env->post_claim(rung[i].store->base.env->core, &rung[i].claim);
     if (count == 0)
         return;
     pthread_mutex_lock(&w->mutex);
     for (size_t i = 0; i < count; i++)
-        rung[i]->posting--;
+        rung[i].store->posting--;
     pthread_cond_broadcast(&w->posted);
     pthread_mutex_unlock(&w->mutex);
     free(rung);
@@ -153,9 +153,7 @@ static void memory_check(hf_request *request)
 
 static void change(memory_store *store, hf_request *request, int64_t now_us)
 {
-    world      *w = store->world;
-    const char *name = request->claim != NULL ? request->claim->name : request->name;
-    size_t      name_len = request->claim != NULL ? request->claim->name_len : request->name_len;
+    world *w = store->world;
 
     pthread_mutex_lock(&w->mutex);
     if (request->verb == HF_VERB_ATTEMPT)
@@ -166,7 +164,7 @@ static void change(memory_store *store, hf_request *request, int64_t now_us)
         world_renew(w, request, now_us);
     else
         world_break(w, request, now_us);
-    post_all(w, name, name_len);
+    post_all(w);
 }
 
 static void memory_begin(hf_store *base, hf_request *request)
@@ -199,7 +197,7 @@ static void memory_watch(hf_store *base, hf_claim *claim)
     }
     pthread_mutex_unlock(&store->world->mutex);
     if (at_once)
-        base->env->post(base->env->core, claim->name, claim->name_len);
+        base->env->post_claim(base->env->core, &claim->id);
 }
 
 static void memory_unwatch(hf_store *base, hf_claim *claim)

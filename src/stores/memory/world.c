@@ -130,12 +130,12 @@ world_row *world_find(world *w, const hf_claim *claim)
 
 static bool make_rung_room(world *w)
 {
-    size_t         room = w->rung_room == 0 ? 8 : w->rung_room * 2;
-    memory_store **rung;
+    size_t      room = w->rung_room == 0 ? 8 : w->rung_room * 2;
+    world_ring *rung;
 
     if (w->rung_count < w->rung_room)
         return true;
-    rung = realloc(w->rung, room * sizeof(memory_store *));
+    rung = realloc(w->rung, room * sizeof *rung);
     if (rung == NULL)
         return false;
     w->rung = rung;
@@ -147,7 +147,7 @@ static bool make_rung_room(world *w)
 static void ring(world *w, world_row *row)
 {
     if (row->watching && row->store != NULL && make_rung_room(w)) {
-        w->rung[w->rung_count++] = row->store;
+        w->rung[w->rung_count++] = (world_ring){row->store, row->id};
         row->store->posting++;
     } else {
         row->pending = true;

@@ -43,6 +43,11 @@ typedef struct world_line {
     char           name[];
 } world_line;
 
+typedef struct world_ring {
+    struct memory_store *store;
+    hf_id                claim;
+} world_ring;
+
 typedef struct world_tomb {
     struct world_tomb *prev, *next;
     hf_id              id;
@@ -58,8 +63,8 @@ typedef struct world {
     world_tomb     *tombs;
     int64_t         floor; /* tickets of idle names that were dropped are not above it */
 
-    struct memory_store **rung; /* by the verb that runs: whose clients get news of its name when the mutex is free */
-    size_t                rung_count, rung_room;
+    world_ring *rung; /* by the verb that runs: who gets news when the mutex is free */
+    size_t      rung_count, rung_room;
 
     char name[];
 } world;

@@ -16,7 +16,7 @@
 #include "base/name.h"
 #include "stores/trace/trace.h"
 
-#define LINE_MAX_BYTES 700
+#define LINE_MAX_BYTES 900
 #define SHOWN_NAME 120
 
 typedef struct trace_store {
@@ -109,7 +109,7 @@ static void print_line(const trace_store *trace, const char *verb, const char *s
 static void trace_done(hf_request *request)
 {
     trace_call *call = request->owner;
-    char        subject[300], answer[300];
+    char        subject[300], answer[480];
 
     subject_text(request, subject, sizeof subject);
     answer_text(request, answer, sizeof answer);
