@@ -4,7 +4,7 @@
 
 /*
  * Holdfast in a libuv loop: a uv_poll_t around hf_fd() and hf_dispatch(). Header only; needs <holdfast.h> and libuv
- * (1.x). Linking with libuv is the program's.
+ * (1.x). Linking with libuv is the program's. In strict C (-std=c99) <uv.h> needs _POSIX_C_SOURCE of 200112L or more.
  *
  *      static hf_uv glue;                          lives until its close callback has run
  *      hf_uv_start(&glue, uv_default_loop(), client);
