@@ -151,5 +151,6 @@ int64_t ledger_count_disagreeing(struct ledger *ledger, const char *orders_path)
                   " OR (o.status = 3 AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.id = o.id AND e.answer = ?2))"
                   " OR EXISTS (SELECT 1 FROM entries e WHERE e.id = o.id AND e.amount_cents <> o.amount_cents)",
                   "ii", (int64_t)LEDGER_CHARGED, (int64_t)LEDGER_DECLINED);
+    db_run(ledger->db, "DETACH shop", "");
     return count;
 }
