@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 
-#define SIZE_SANE 65536 /* a size above is a struct that was never initialised */
+/* A size above, or one that would cut a field in two, is a struct that was never initialised. */
+#define SIZE_SANE 65536
+#define SIZE_STEP sizeof(void *)
 
 int hf__options_copy(void *to, size_t size, const void *from, const char *what, hf_error *err)
 {
@@ -18,7 +20,7 @@ int hf__options_copy(void *to, size_t size, const void *from, const char *what, 
     if (from == NULL)
         return HF_OK;
     memcpy(&given, from, sizeof given);
-    if (given < sizeof given || given > SIZE_SANE)
+    if (given < SIZE_STEP || given % SIZE_STEP != 0 || given > SIZE_SANE)
         return hf__fail(err, HF_EINVALID, "%s were not initialised: use the macro that sets their size", what);
     for (size_t i = size; i < given; i++)
         if (bytes[i] != 0)
