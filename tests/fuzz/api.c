@@ -121,7 +121,7 @@ static void pick_options(input *in, newer_options *whole)
     if (which & 64)
         options->note = "fuzz\033[31m\"\\";
     if (which & 128) {
-        options->size = byte(in) % 2 ? sizeof *whole : byte(in);
+        options->size = byte(in) % 2 ? sizeof *whole : byte(in) % (sizeof *whole + 1);
         whole->unknown[0] = byte(in) % 2;
     }
 }
