@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+"""ls, show, break, the help, and the manual: what they print."""
+import json
+import os
+import re
+import signal
+import subprocess
+
+from conftest import HERE, until
+
+ODD = b"a\xff\x1b[31m\n\"\\ \xc3\xa9"
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+def table(text):
+    """The rows of a table by their headings; columns begin where the headings do, or end there (numbers)."""
+    lines = text.decode().split("\n")[:-1]
+    return lines[0].split() if lines else [], lines[1:]
+
+
+def test_ls_of_an_empty_store(place):
+    shown = place.run("ls")
+    assert shown.code == 0 and shown.out == b"" and shown.err == b""
+    assert json.loads(place.run("ls", "--json").out) == {"locks": []}
+
+
+def test_ls_and_show_of_holders_and_waiters(place):
+    holder = place.hold("order:1001", "--note", "the note")
+    waiter = place.start("run", "order:1001", "true")
+    place.await_waiter("order:1001")
+    place.hold("pool", "--permits", "3", "--weight", "2")
+    place.hold("book", "-s")
+    place.hold("book", "-s")
+
+    headings, rows = table(place.run("ls").out)
+    assert headings == "NAME KIND HELD WAITING HOST PID PROGRAM NOTE SINCE LEFT".split()
+    assert [row.split()[:4] for row in rows] == [
+        ["book", "rw", "2", "0"], ["order:1001", "mutex", "1", "1"], ["pool", "semaphore", "1", "0"]]
+    assert "the note" in rows[1] and str(holder.pid) in rows[1] and "holdfast" in rows[1]
+
+    locks = {lock["name"]: lock for lock in json.loads(place.run("ls", "--json").out)["locks"]}
+    assert set(locks) == {"book", "order:1001", "pool"}
+    order = locks["order:1001"]
+    assert (order["held"], order["waiting"], order["pid"], order["note"]) == (1, 1, holder.pid, "the note")
+    assert order["host"] == os.uname().nodename[:63] and 0 < order["left_ms"] <= 30000 and order["name_hex"] is None
+    assert locks["pool"]["limit"] == 3 and order["limit"] is None
+
+    held, waiting = place.claims("order:1001")
+    assert (held["state"], held["place"], held["mode"], held["pid"]) == ("held", None, "exclusive", holder.pid)
+    assert (waiting["state"], waiting["place"], waiting["fence"]) == ("waiting", 1, None)
+    assert waiting["pid"] == waiter.pid and held["fence"] > 0 and held["claim"] != waiting["claim"]
+    headings, rows = table(place.run("show", "order:1001").out)
+    assert headings == "CLAIM STATE MODE WEIGHT FENCE HOST PID PROGRAM NOTE SINCE LEFT".split()
+    assert rows[0].split()[:3] == [held["claim"], "held", "exclusive"]
+    assert rows[1].split()[:4] == [waiting["claim"], "waits", "(1)", "exclusive"]
+
+
+def test_ls_with_a_pattern(place):
+    place.hold("order:1")
+    place.hold("order:2")
+    place.hold("stock")
+    assert place.run("ls", "--names").out == b"order:1\norder:2\nstock\n"
+    assert place.run("ls", "--names", "order:*").out == b"order:1\norder:2\n"
+    assert place.run("ls", "--names", "[r-t]*").out == b"stock\n"
+    assert place.run("ls", "nothing*").out == b""
+
+
+def test_odd_names_are_escaped(place):
+    place.hold(os.fsdecode(ODD), "--note", os.fsdecode(b"\x1b]0;title\x07\xfe"))
+    env = {**place.env, "LC_ALL": "C.UTF-8"}
+    for args in (["ls"], ["ls", "--names"], ["show", ODD]):
+        shown = place.run(*args, env=env)
+        assert shown.code == 0 and not re.search(rb"[\x00-\x09\x0b-\x1f\x7f-\x9f\xfe\xff](?<!\xc3\xa9)", shown.out.replace(b"\xc3\xa9", b"")), shown.out
+    assert b"a\\xff\\x1b[31m\\x0a\"\\x5c \xc3\xa9\n" == place.run("ls", "--names", env=env).out
+    assert b"\\xc3\\xa9" in place.run("ls", "--names", env={**place.env, "LC_ALL": "C"}).out
+    lock = json.loads(place.run("ls", "--json").out)["locks"][0]
+    assert lock["name"] == "a\ufffd\x1b[31m\n\"\\ é" and bytes.fromhex(lock["name_hex"]) == ODD
+    assert lock["note"] == "\x1b]0;title\x07\ufffd"
+    assert len(place.claims(os.fsdecode(ODD))) == 1
+
+
+def test_show_of_an_idle_name(place):
+    shown = place.run("show", "nobody")
+    assert shown.code == 0 and b"nobody is idle" in shown.out and place.store.encode() in shown.out
+    assert json.loads(place.run("show", "--json", "nobody").out) == {"claims": []}
+
+
+def test_break(place):
+    first = place.hold("n", "--permits", "3", "--watchdog", "1.5")
+    second = place.hold("n", "--permits", "3", "--watchdog", "1.5")
+    claim = [c["claim"] for c in place.claims("n") if c["pid"] == first.pid][0]
+    broken = place.run("break", "--claim", claim, "--yes", "n")
+    assert broken.code == 0 and b"1 claim removed" in broken.out
+    assert place.end(first) == 79
+    assert [c["pid"] for c in place.claims("n")] == [second.pid] and second.poll() is None
+    broken = place.run("break", "--yes", "n")
+    assert broken.code == 0 and b"1 claim removed" in broken.out
+    assert place.end(second) == 79
+    broken = place.run("break", "--yes", "n")
+    assert broken.code == 0 and b"0 claims removed" in broken.out
+
+
+def test_break_without_yes_breaks_nothing(place):
+    place.hold("n")
+    assert place.code("break", "n") == 64
+    assert len(place.claims("n")) == 1
+
+
+def test_break_of_a_claim_that_is_not_there(place):
+    place.hold("n")
+    broken = place.run("break", "--yes", "--claim", "0" * 32, "n")
+    assert broken.code == 0 and b"0 claims removed" in broken.out
+    assert len(place.claims("n")) == 1
+    assert place.code("break", "--yes", "--claim", "no id", "n") in (0, 64)
+    assert len(place.claims("n")) == 1
+
+
+def test_output_that_cannot_be_written(place):
+    place.hold("n")
+    for args in (["ls"], ["ls", "--json"], ["show", "n"], ["--help"]):
+        with open("/dev/full", "w") as full:
+            assert place.code(*args, stdout=full) == 71, args
+
+
+def words(text):
+    return set(re.findall(r"--[a-z-]+[a-z]", text))
+
+
+def test_help_manual_and_completion_agree(place):
+    with open(os.path.join(ROOT, "docs", "man", "holdfast.1")) as file:
+        manual = file.read()
+    with open(os.path.join(ROOT, "cli", "completion", "holdfast.bash")) as file:
+        completion = file.read()
+    documented = {"--" + name for name in re.findall(r"Fl -([a-z-]+)", manual)} | {"--help", "--version"}
+    for verb in ("run", "ls", "show", "break"):
+        offered = words(place.run(verb, "--help").out.decode())
+        assert len(offered) >= 3
+        for option in offered:
+            assert option in documented | {"--help"}, option
+            assert option in completion, option
+            assert b"unrecognized option" not in place.run(verb, option, "--help").err, option
+    codes = set(re.findall(r"(?m)^  (\d+) ", place.run("run", "--help").out.decode()))
+    assert codes == {"64", "69", "71", "75", "79", "126", "127"}
+    assert codes <= set(re.findall(r"(?m)^\.It (\d+)$", manual))
+
+
+def test_options_may_stand_after_the_name_of_show(place):
+    assert json.loads(place.run("show", "n", "--json").out) == {"claims": []}
+
+
+def complete(place, *typed):
+    """What bash would offer for this line."""
+    script = """
+        . /usr/share/bash-completion/bash_completion; . "$1"; shift
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+        compopt() { :; }
+        _holdfast "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    from conftest import HOLDFAST
+    env = {**place.env, "PATH": os.path.dirname(HOLDFAST) + ":" + place.env["PATH"]}
+    done = subprocess.run(["bash", "--norc", "-c", script, "bash", os.path.join(ROOT, "cli", "completion", "holdfast.bash"),
+                           *typed], env=env, cwd=place.dir, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=20)
+    return done.stdout.decode().split()
+
+
+def test_completion(place):
+    place.hold("stock")
+    place.hold("store")
+    assert complete(place, "holdfast", "b") == ["break"]
+    assert complete(place, "holdfast", "run", "--at") == ["--at-least"]
+    assert complete(place, "holdfast", "run", "--on-loss", "k") == ["kill"]
+    assert complete(place, "holdfast", "show", "st") == ["stock", "store"]
+    assert complete(place, "holdfast", "break", "--yes", "sto") == ["stock", "store"]
+    assert complete(place, "holdfast", "run", "-w", "5", "stoc") == ["stock"]
+    assert "mktemp" in complete(place, "holdfast", "run", "-w", "5", "stock", "--", "mktem")
+    assert "mktemp" in complete(place, "holdfast", "run", "stock", "mktem")
