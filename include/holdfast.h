@@ -221,6 +221,7 @@ typedef struct hf_options {
 #define HF_LEASE_MIN_MS INT64_C(100)
 #define HF_LEASE_MAX_MS INT64_C(31622400000) /* 366 days */
 #define HF_NAME_MAX 1024                     /* bytes of a name */
+#define HF_LIMIT_MAX INT64_C(2147483647)     /* permits of a semaphore */
 
 /*
  * Make a handle. Nothing is asked of the store. A name is 1 to 1,024 bytes, any but NUL; it is compared byte by byte
@@ -231,7 +232,8 @@ typedef struct hf_options {
  * hf_writer      this is the writer. An owner that has it may take the reader too and release the writer first
  *                (downgrade: nobody slips in between). An owner with only the reader that asks for the writer gets
  *                HF_WOULD_DEADLOCK at once.
- * hf_semaphore   grants whose weights sum up to `limit` at most. All users of a name must give the same limit.
+ * hf_semaphore   grants whose weights sum up to `limit` at most, 1 to HF_LIMIT_MAX. All users of a name must give the
+ *                same limit.
  * hf_all         all of `count` locks or none, of any clients. The members stay the caller's, must outlive this
  *                handle, and have their own options; `options` may be NULL. Of its own options only `lost` is used.
  *                It waits only while it holds no member. Fences are read per member (hf_fence).

@@ -42,8 +42,8 @@ static int check_options(const hf_options *options, int kind, hf_error *err)
 
 static int check_permits(int64_t limit, int64_t weight, hf_error *err)
 {
-    if (limit < 1)
-        return hf__fail(err, HF_EINVALID, "a semaphore's limit is at least 1, not %" PRId64, limit);
+    if (limit < 1 || limit > HF_LIMIT_MAX)
+        return hf__fail(err, HF_EINVALID, "a semaphore's limit is 1 to %" PRId64 ", not %" PRId64, HF_LIMIT_MAX, limit);
     if (weight < 1 || weight > limit)
         return hf__fail(err, HF_EINVALID, "a weight of %" PRId64 " does not fit the limit of %" PRId64, weight, limit);
     return HF_OK;
