@@ -14,7 +14,7 @@
 #include "core/lock.h"
 
 #define SHOWN_NAME 100
-#define SHOWN_WHO 160
+#define SHOWN_WHO 300
 
 static const char *kind_name(int kind)
 {
