@@ -159,19 +159,22 @@ static void advance(hf__op *op)
 /* On the worker's thread; the op is nowhere else now. */
 static void op_step(hf__op *op)
 {
-    hf_client *client = op->client;
+    hf_client    *client = op->client;
+    unsigned char step;
 
     if (op->answered || op->step == HF__NEXT_SLEEP)
         advance(op);
+    step = op->step;
     pthread_mutex_lock(&client->mutex);
-    if (op->step == HF__NEXT_DONE)
+    if (step == HF__NEXT_DONE)
         make_done(op);
-    else if (op->step == HF__NEXT_SLEEP)
+    else if (step == HF__NEXT_SLEEP)
         lay_down(op);
     else
         op->place = OP_IN_FLIGHT;
     pthread_mutex_unlock(&client->mutex);
-    if (op->step == HF__NEXT_SEND) /* ours still: only its answer moves an op that is in flight */
+    /* Done, it may be told of and freed by now. To be sent, it is ours still: only its answer moves an op in flight. */
+    if (step == HF__NEXT_SEND)
         send(op);
 }
 
