@@ -69,7 +69,7 @@ def stdin(place):
 @situation(0, "other open files reach the command")
 def descriptors(place):
     with open(place.path("out"), "w") as file:
-        code = place.code("run", "n", "-c", f"echo here >&{file.fileno()}", pass_fds=[file.fileno()])
+        code = place.code("run", "n", "-c", f"echo here >/proc/self/fd/{file.fileno()}", pass_fds=[file.fileno()])
     assert place.read("out") == "here\n"
     return code
 

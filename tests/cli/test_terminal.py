@@ -164,7 +164,7 @@ def test_the_wait_is_shown_and_erased(place, terminal):
     one.expect("\r\x1b[Kholdfast: waiting for n (")
     one.expect(f":{holder.pid} (holdfast, the night job) since ")
     one.expect("place 2 in the queue")
-    one.expect(place.store)
+    one.expect(place.store[:30])  # as much as fits in any case
     open(place.path("go"), "w").close()
     # Redrawn in place: no new line before it is erased.
     one.expect("\r\x1b[Kit is mine")
