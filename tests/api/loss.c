@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* Grants that end unasked: the holder is told, once, in time, and everything is clean afterwards. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "suite.h"
+
+typedef struct told {
+    int       times; /* atomic */
+    int64_t   at_us;
+    hf_lock  *lock;
+    pthread_t thread;
+    int       status; /* of what the callback called */
+} told;
+
+static void lost_note(hf_lock *lock, void *arg)
+{
+    told *t = arg;
+
+    t->at_us = now_us();
+    t->lock = lock;
+    t->thread = pthread_self();
+    __atomic_add_fetch(&t->times, 1, __ATOMIC_RELEASE);
+}
+
+static int times(const told *t)
+{
+    return __atomic_load_n(&t->times, __ATOMIC_ACQUIRE);
+}
+
+static void must_be_told(const told *t, int64_t within_ms)
+{
+    int64_t until_ms = now_ms() + within_ms;
+
+    while (times(t) == 0 && now_ms() < until_ms)
+        sleep_ms(2);
+    assert_int_equal(times(t), 1);
+}
+
+static bool readable(int fd, int wait_ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, wait_ms) == 1 && (p.revents & POLLIN);
+}
+
+/* A fixed lease that is outstayed: told at the local deadline by callback, descriptor and hf_left. */
+static void the_end_of_a_fixed_lease_is_told_at_the_deadline(void **state)
+{
+    (void)state;
+    told       t = {0};
+    hf_client *client = must_open();
+    hf_lock   *lock = must_mutex(client, "told", HF_OPTIONS(.lease_ms = 500, .lost = lost_note, .lost_arg = &t));
+    int        fd = hf_lost_fd(lock);
+
+    assert_true(fd >= 0);
+    assert_false(readable(fd, 0));
+    int64_t from_us = now_us();
+    must_acquire(lock, HF_NOWAIT);
+    int64_t granted_us = now_us();
+    assert_false(readable(fd, 0));
+    assert_true(readable(fd, 5000));
+    assert_true(now_us() >= from_us + 300000);
+    assert_true(now_us() <= granted_us + 500000 + 1000000);
+    must_be_told(&t, 1000);
+    assert_true(t.at_us <= granted_us + 500000 + 1000000);
+    assert_ptr_equal(t.lock, lock);
+    assert_false(pthread_equal(t.thread, pthread_self()));
+    assert_int_equal(hf_left(lock), 0);
+    assert_status(HF_LOST, hf_acquire(lock, HF_NOWAIT, NULL, NULL)); /* release it first */
+    assert_status(HF_LOST, hf_renew(lock, 0, NULL));
+    assert_status(HF_LOST, hf_release(lock, NULL));
+    assert_false(readable(fd, 0)); /* reset by the release */
+    assert_status(HF_NOT_OWNER, hf_release(lock, NULL));
+    sleep_ms(100);
+    assert_int_equal(times(&t), 1);
+
+    must_acquire(lock, HF_NOWAIT); /* the handle is as good as new */
+    assert_true(hf_left(lock) > 0);
+    assert_false(readable(fd, 0));
+    must_release(lock);
+    must_hold(client, "told", 0, 0);
+    assert_int_equal(times(&t), 1);
+    hf_free(lock);
+    must_close(client);
+}
+
+/* B28: the claim is taken away in the store; the holder knows at its next renewal, not at the end of its lease. */
+static void b28_a_broken_claim_is_told_at_the_next_renewal(void **state)
+{
+    (void)state;
+    told       t = {0};
+    hf_client *client = must_open_with(HF_CLIENT_OPTIONS(.watchdog_ms = 3000)), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "broken", HF_OPTIONS(.lost = lost_note, .lost_arg = &t));
+    hf_lock   *second = must_mutex(other, "broken", NULL);
+    int64_t    removed = 0;
+    hf_error   err;
+
+    must_acquire(lock, HF_NOWAIT);
+    int fd = hf_lost_fd(lock);
+    assert_status_err(HF_OK, hf_break(other, "broken", NULL, &removed, &err), &err);
+    assert_int_equal(removed, 1);
+    must_acquire(second, HF_NOWAIT);
+    must_be_told(&t, 3000);
+    assert_true(readable(fd, 0));
+    assert_int_equal(hf_left(lock), 0);
+    assert_status(HF_LOST, hf_release(lock, NULL));
+    assert_false(readable(fd, 0));
+    assert_true(hf_left(second) > 0); /* the next one's lock is untouched */
+    must_hold(other, "broken", 1, 0);
+    must_release(second);
+    hf_snapshot stats = {.size = sizeof(stats)};
+    hf_stats(client, &stats);
+    assert_int_equal(stats.lost, 1);
+    assert_int_equal(stats.holds, 0);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
+/* B25: a renewal by hand never brings a claim back, alone or beside the next holder. */
+static void b25_renew_never_creates_a_claim(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock *lock = must_mutex(client, "b25", HF_OPTIONS(.lease_ms = 20000)), *second = must_mutex(other, "b25", NULL);
+
+    must_acquire(lock, HF_NOWAIT);
+    assert_status(HF_OK, hf_break(other, "b25", NULL, NULL, NULL));
+    assert_status(HF_LOST, hf_renew(lock, 0, NULL));
+    assert_int_equal(hf_left(lock), 0);
+    must_hold(other, "b25", 0, 0);
+    assert_status(HF_LOST, hf_release(lock, NULL));
+
+    must_acquire(lock, HF_NOWAIT);
+    assert_status(HF_OK, hf_break(other, "b25", NULL, NULL, NULL));
+    hf_grant grant = must_acquire(second, HF_NOWAIT);
+    assert_status(HF_LOST, hf_renew(lock, 20000, NULL));
+    const seen_claims *seen = must_list(other, "b25");
+    assert_int_equal(seen->held, 1);
+    assert_true(seen->of[0].fence == grant.fence);
+    assert_status(HF_LOST, hf_release(lock, NULL));
+    must_hold(other, "b25", 1, 0);
+    must_release(second);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
+/* R13, B30: after a loss the same thread takes the name again: it is renewed like the first time. */
+static void r13_a_lock_taken_again_after_a_loss_is_renewed(void **state)
+{
+    (void)state;
+    told       t = {0};
+    hf_client *client = must_open_with(SHORT_WATCHDOG), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "r13", HF_OPTIONS(.lost = lost_note, .lost_arg = &t));
+
+    for (int round = 1; round <= 2; round++) {
+        must_acquire(lock, HF_NOWAIT);
+        assert_status(HF_OK, hf_break(other, "r13", NULL, NULL, NULL));
+        int64_t until_ms = now_ms() + 3000;
+        while (times(&t) < round && now_ms() < until_ms)
+            sleep_ms(2);
+        assert_int_equal(times(&t), round);
+        assert_status(HF_LOST, hf_release(lock, NULL));
+    }
+    must_acquire(lock, HF_NOWAIT);
+    sleep_ms(3 * SHORT_WATCHDOG_MS);
+    assert_true(hf_left(lock) > 0);
+    must_release(lock);
+    must_hold(client, "r13", 0, 0);
+    assert_int_equal(times(&t), 2);
+    hf_free(lock);
+    must_close(client);
+    must_close(other);
+}
+
+/* Never after hf_release has returned: grants that are released around their very deadline. */
+static void the_callback_never_comes_after_the_release(void **state)
+{
+    (void)state;
+    told       t = {0};
+    hf_client *client = must_open();
+    hf_lock   *lock = must_mutex(client, "late", HF_OPTIONS(.lease_ms = 100, .lost = lost_note, .lost_arg = &t));
+    uint64_t   rng = 5;
+
+    for (int i = 0; i < 40; i++) {
+        int64_t from_us = now_us();
+        int     before = times(&t);
+        must_acquire(lock, 5000);
+        sleep_us(from_us + 94000 + rng_below(&rng, 9000) - now_us());
+        int status = hf_release(lock, NULL);
+        int after = times(&t);
+        assert_true(status == HF_OK || status == HF_LOST);
+        assert_true(after - before <= 1);
+        sleep_ms(10);
+        assert_int_equal(times(&t), after);
+    }
+    must_come_to(client, "late", 0, 0);
+    hf_free(lock);
+    must_close(client);
+}
+
+/* B43: whatever the release says, the local state is clean: other threads of the process get in. */
+static void b43_other_threads_are_not_stuck_after_an_expiry(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    hf_lock   *lock = must_mutex(client, "b43", HF_OPTIONS(.lease_ms = 200));
+    acquirer   a;
+
+    must_acquire(lock, HF_NOWAIT);
+    sleep_ms(400);
+    assert_status(HF_LOST, hf_release(lock, NULL));
+    acquirer_start(&a, lock, 500, 0);
+    acquirer_join(&a);
+    assert_status(HF_OK, a.status);
+
+    must_acquire(lock, HF_NOWAIT); /* and without any release: the lease is over, another thread gets in */
+    sleep_ms(300);
+    acquirer_start(&a, lock, 2000, 0);
+    acquirer_join(&a);
+    assert_status(HF_OK, a.status);
+    assert_status(HF_LOST, hf_release(lock, NULL));
+    must_come_to(client, "b43", 0, 0);
+    hf_free(lock);
+    must_close(client);
+}
+
+typedef struct caller {
+    hf_client *client;
+    hf_lock   *other;
+    int        times;
+    int        acquire, release, lost_release, listed;
+    int64_t    left_ms;
+} caller;
+
+static bool count_entry(const hf_entry *entry, void *arg)
+{
+    (void)entry;
+    *(int *)arg += 1;
+    return true;
+}
+
+static void lost_calls(hf_lock *lock, void *arg)
+{
+    caller *c = arg;
+
+    c->left_ms = hf_left(lock);
+    c->acquire = hf_acquire(c->other, 1000, NULL, NULL);
+    c->release = hf_release(c->other, NULL);
+    c->lost_release = hf_release(lock, NULL); /* of a handle-owned grant: any thread may */
+    hf_list(c->client, NULL, count_entry, &c->listed, NULL);
+    __atomic_add_fetch(&c->times, 1, __ATOMIC_RELEASE);
+}
+
+static void the_callback_may_call_the_library(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    caller     c = {.client = client, .other = must_mutex(client, "callback-other", NULL)};
+    hf_options options = {.size = sizeof(options), .lease_ms = 200, .owner = HF_OWNER_HANDLE, .lost = lost_calls};
+
+    options.lost_arg = &c;
+    hf_lock *lock = must_mutex(client, "callback", &options);
+    must_acquire(lock, HF_NOWAIT);
+    int64_t until_ms = now_ms() + 5000;
+    while (__atomic_load_n(&c.times, __ATOMIC_ACQUIRE) == 0 && now_ms() < until_ms)
+        sleep_ms(2);
+    assert_int_equal(c.times, 1);
+    assert_int_equal(c.left_ms, 0);
+    assert_status(HF_OK, c.acquire);
+    assert_status(HF_OK, c.release);
+    assert_status(HF_LOST, c.lost_release);
+    must_come_to(client, NULL, 0, 0);
+    hf_free(lock);
+    hf_free(c.other);
+    must_close(client);
+}
+
+/* A slow callback delays other callbacks, but neither renewals nor the telling by hf_left. */
+static void lost_slow(hf_lock *lock, void *arg)
+{
+    (void)lock;
+    sleep_ms(1500);
+    __atomic_add_fetch((int *)arg, 1, __ATOMIC_RELEASE);
+}
+
+static void a_slow_callback_delays_no_renewal(void **state)
+{
+    (void)state;
+    int        done = 0;
+    hf_client *client = must_open_with(SHORT_WATCHDOG);
+    hf_lock   *lost = must_mutex(client, "slow", HF_OPTIONS(.lease_ms = 100, .lost = lost_slow, .lost_arg = &done));
+    hf_lock   *kept = must_mutex(client, "kept", NULL);
+
+    must_acquire(kept, HF_NOWAIT);
+    must_acquire(lost, HF_NOWAIT);
+    for (int i = 0; i < 15; i++) {
+        sleep_ms(100);
+        assert_true(hf_left(kept) > 0);
+    }
+    assert_int_equal(hf_left(lost), 0);
+    must_release(kept);
+    assert_status(HF_LOST, hf_release(lost, NULL)); /* waits for the callback that runs */
+    assert_int_equal(__atomic_load_n(&done, __ATOMIC_ACQUIRE), 1);
+    hf_free(lost);
+    hf_free(kept);
+    must_close(client);
+}
+
+/* No callback for a grant that was released, freed or closed in time. */
+static void no_callback_without_a_loss(void **state)
+{
+    (void)state;
+    told       t = {0};
+    hf_client *client = must_open_with(SHORT_WATCHDOG);
+    hf_options options = {.size = sizeof(options), .lost = lost_note, .lost_arg = &t};
+    hf_lock   *released = must_mutex(client, "n1", &options), *freed = must_mutex(client, "n2", &options);
+    hf_lock   *closed = must_mutex(client, "n3", &options);
+
+    must_acquire(released, HF_NOWAIT);
+    must_acquire(freed, HF_NOWAIT);
+    must_acquire(closed, HF_NOWAIT);
+    must_release(released);
+    hf_free(freed);
+    sleep_ms(SHORT_WATCHDOG_MS + 100);
+    must_close(client);
+    assert_int_equal(times(&t), 0);
+    hf_free(released);
+    hf_free(closed);
+}
+
+/* A level more or less makes no difference: one grant, one loss. */
+static void a_re_entered_grant_is_lost_once(void **state)
+{
+    (void)state;
+    told       t = {0};
+    hf_client *client = must_open(), *other = must_open();
+    hf_options options = {.size = sizeof(options), .lease_ms = 300, .lost = lost_note, .lost_arg = &t};
+    hf_lock   *lock = must_mutex(client, "levels", &options);
+    hf_lock   *second = must_mutex(other, "levels", NULL);
+
+    must_acquire(lock, HF_NOWAIT);
+    must_acquire(lock, HF_NOWAIT);
+    must_acquire(lock, HF_NOWAIT);
+    must_be_told(&t, 3000);
+    assert_status(HF_LOST, hf_release(lock, NULL));
+    assert_status(HF_LOST, hf_acquire(lock, HF_NOWAIT, NULL, NULL)); /* lost until the outermost release */
+    assert_status(HF_LOST, hf_release(lock, NULL));
+    assert_status(HF_LOST, hf_release(lock, NULL));
+    assert_status(HF_NOT_OWNER, hf_release(lock, NULL));
+    must_acquire(second, 1000);
+    must_release(second);
+    assert_int_equal(times(&t), 1);
+    must_hold(client, "levels", 0, 0);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_end_of_a_fixed_lease_is_told_at_the_deadline),
+    cmocka_unit_test(b28_a_broken_claim_is_told_at_the_next_renewal),
+    cmocka_unit_test(b25_renew_never_creates_a_claim),
+    cmocka_unit_test(r13_a_lock_taken_again_after_a_loss_is_renewed),
+    cmocka_unit_test(the_callback_never_comes_after_the_release),
+    cmocka_unit_test(b43_other_threads_are_not_stuck_after_an_expiry),
+    cmocka_unit_test(the_callback_may_call_the_library),
+    cmocka_unit_test(a_slow_callback_delays_no_renewal),
+    cmocka_unit_test(no_callback_without_a_loss),
+    cmocka_unit_test(a_re_entered_grant_is_lost_once),
+};
+API_GROUP(group_loss, "loss", tests);

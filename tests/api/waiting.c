@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+/* Waits: how they begin, how they end, what they cost, and that nothing stays behind of one that was given up. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "suite.h"
+
+static void a_wait_is_cancelled(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "cancel", NULL), *second = must_mutex(other, "cancel", NULL);
+    acquirer   a[3];
+
+    must_acquire(lock, HF_NOWAIT);
+    for (int i = 0; i < 3; i++)
+        acquirer_start(&a[i], second, HF_FOREVER, 0);
+    must_wait_for_waiters(other, "cancel", 3);
+    int64_t from_us = now_us();
+    assert_status(HF_OK, hf_cancel(second));
+    for (int i = 0; i < 3; i++) {
+        acquirer_join(&a[i]);
+        assert_status(HF_CANCELLED, a[i].status);
+        assert_int_equal(a[i].err.status, HF_CANCELLED);
+    }
+    assert_true(now_us() - from_us < 2000000);
+    must_come_to(client, "cancel", 1, 0); /* nobody stays in the queue */
+    must_release(lock);
+    must_acquire(second, HF_NOWAIT); /* the handle is usable */
+    must_release(second);
+    must_hold(client, "cancel", 0, 0);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
+static void a_cancel_before_the_wait_ends_the_next_one(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "before", NULL), *second = must_mutex(other, "before", NULL);
+
+    must_acquire(lock, HF_NOWAIT);
+    assert_status(HF_OK, hf_cancel(second));
+    assert_status(HF_CANCELLED, hf_acquire(second, HF_FOREVER, NULL, NULL));
+    assert_status(HF_BUSY, hf_acquire(second, 20, NULL, NULL)); /* that one alone */
+    must_come_to(client, "before", 1, 0);
+    must_release(lock);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
+/* Others that wait through another handle are not cancelled. */
+static void a_cancel_concerns_one_handle(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    hf_lock   *lock = must_mutex(client, "one", NULL), *b = must_mutex(client, "one", NULL);
+    hf_lock   *c = must_mutex(client, "one", NULL);
+    acquirer   first, second;
+
+    must_acquire(lock, HF_NOWAIT);
+    acquirer_start(&first, b, HF_FOREVER, 0);
+    acquirer_start(&second, c, 20000, 0);
+    must_wait_for_waiters(client, "one", 2);
+    assert_status(HF_OK, hf_cancel(b));
+    acquirer_join(&first);
+    assert_status(HF_CANCELLED, first.status);
+    must_release(lock);
+    acquirer_join(&second);
+    assert_status(HF_OK, second.status);
+    assert_status(HF_OK, second.released);
+    must_hold(client, "one", 0, 0);
+    hf_free(lock);
+    hf_free(b);
+    hf_free(c);
+    must_close(client);
+}
+
+/* R10, R22: a cancel that comes at any moment of an acquire ends in one of two ways, and nothing is left behind. */
+static void r22_a_cancelled_acquire_is_yours_or_not_at_all(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "r22", NULL), *second = must_mutex(other, "r22", HF_OPTIONS(.fair = true));
+    uint64_t   rng = 22;
+    int        cancelled = 0;
+
+    for (int i = 0; i < 150; i++) {
+        acquirer a;
+        bool     held = rng_below(&rng, 2);
+        if (held)
+            must_acquire(lock, HF_NOWAIT);
+        acquirer_start(&a, second, 100, -1);
+        sleep_us(rng_below(&rng, 400));
+        hf_cancel(second);
+        if (held)
+            must_release(lock);
+        acquirer_join(&a);
+        if (a.status == HF_OK) {
+            must_hold(client, "r22", 1, 0);
+            assert_status(HF_OK, hf_break(client, "r22", NULL, NULL, NULL));
+        } else {
+            assert_status(HF_CANCELLED, a.status);
+            must_come_to(client, "r22", 0, 0);
+            cancelled++;
+        }
+        /* Its thread is gone with the grant; a new handle has no leftovers of it, and no cancel that is kept. */
+        hf_free(second);
+        second = must_mutex(other, "r22", HF_OPTIONS(.fair = true));
+    }
+    assert_true(cancelled > 0);
+    must_come_to(client, "r22", 0, 0);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
+static void closing_ends_the_waits(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "close", NULL), *second = must_mutex(other, "close", NULL);
+    acquirer   a[4];
+
+    must_acquire(lock, HF_NOWAIT);
+    for (int i = 0; i < 4; i++)
+        acquirer_start(&a[i], second, HF_FOREVER, 0);
+    must_wait_for_waiters(other, "close", 4);
+    int64_t from_us = now_us();
+    assert_status(HF_OK, hf_close(other, 1000));
+    for (int i = 0; i < 4; i++) {
+        acquirer_join(&a[i]);
+        assert_status(HF_ECLOSED, a[i].status);
+    }
+    assert_true(now_us() - from_us < 3000000);
+    must_come_to(client, "close", 1, 0);
+    must_release(lock);
+    must_hold(client, "close", 0, 0);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+}
+
+/* B18, R55: a waiter costs nothing: no processor time, no questions to the store. */
+static void b18_a_waiter_costs_next_to_nothing(void **state)
+{
+    (void)state;
+    hf_client  *client = must_open(), *other = must_open();
+    hf_lock    *lock = must_mutex(client, "b18", NULL), *second = must_mutex(other, "b18", NULL);
+    hf_snapshot before = {.size = sizeof(before)}, after = {.size = sizeof(after)};
+    acquirer    a[8];
+
+    must_acquire(lock, HF_NOWAIT);
+    for (int i = 0; i < 8; i++)
+        acquirer_start(&a[i], second, HF_FOREVER, 0);
+    must_wait_for_waiters(other, "b18", 8);
+    sleep_ms(100);
+    hf_stats(other, &before);
+    int64_t cpu = cpu_us();
+    sleep_ms(2000);
+    cpu = cpu_us() - cpu;
+    hf_stats(other, &after);
+    assert_true(after.attempts - before.attempts <= 8);
+    assert_int_equal(after.waiting, 8);
+    assert_true(cpu < 100000); /* 5 % would be polling */
+    must_release(lock);
+    for (int i = 0; i < 8; i++) {
+        acquirer_join(&a[i]);
+        assert_status(HF_OK, a[i].status);
+        assert_status(HF_OK, a[i].released);
+    }
+    must_hold(client, "b18", 0, 0);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
+/* B23: one that gave up leaves the queue: the next one gets in at once. */
+static void b23_a_waiter_that_timed_out_is_not_waited_for(void **state)
+{
+    (void)state;
+    hf_client *clients[3] = {must_open(), must_open(), must_open()};
+    hf_lock   *locks[3];
+    acquirer   gives_up, stays;
+
+    for (int i = 0; i < 3; i++)
+        locks[i] = must_mutex(clients[i], "b23", HF_OPTIONS(.fair = true));
+    must_acquire(locks[0], HF_NOWAIT);
+    acquirer_start(&gives_up, locks[1], 300, 0);
+    must_wait_for_waiters(clients[1], "b23", 1);
+    acquirer_start(&stays, locks[2], 20000, 0);
+    must_wait_for_waiters(clients[2], "b23", 1);
+    must_come_to(clients[0], "b23", 1, 2);
+    acquirer_join(&gives_up);
+    assert_status(HF_BUSY, gives_up.status);
+    must_come_to(clients[0], "b23", 1, 1);
+    assert_int_equal(must_list(clients[0], "b23")->of[1].place, 1);
+    int64_t freed_us = now_us();
+    must_release(locks[0]);
+    acquirer_join(&stays);
+    assert_status(HF_OK, stays.status);
+    assert_true(stays.entered_us - freed_us < 1000000);
+    must_hold(clients[0], "b23", 0, 0);
+    for (int i = 0; i < 3; i++) {
+        hf_free(locks[i]);
+        must_close(clients[i]);
+    }
+}
+
+/* R25: a fair queue is served in its order, however long the holder takes; live waiters are not taken for dead. */
+static void r25_a_fair_queue_is_served_in_order(void **state)
+{
+    (void)state;
+    enum { N = 5 };
+    hf_client *clients[N], *first = must_open();
+    hf_lock   *locks[N], *lock = must_mutex(first, "r25", HF_OPTIONS(.fair = true));
+    acquirer   a[N];
+
+    must_acquire(lock, HF_NOWAIT);
+    for (int i = 0; i < N; i++) {
+        clients[i] = must_open_with(SHORT_WATCHDOG);
+        locks[i] = must_mutex(clients[i], "r25", HF_OPTIONS(.fair = true));
+        acquirer_start(&a[i], locks[i], HF_FOREVER, 20);
+        must_come_to(first, "r25", 1, i + 1);
+        assert_int_equal(must_list(first, "r25")->of[i + 1].place, i + 1);
+    }
+    sleep_ms(3 * SHORT_WATCHDOG_MS); /* three leases of the waiters */
+    must_hold(first, "r25", 1, N);
+    must_release(lock);
+    for (int i = 0; i < N; i++) {
+        acquirer_join(&a[i]);
+        assert_status(HF_OK, a[i].status);
+        assert_status(HF_OK, a[i].released);
+        if (i > 0) {
+            assert_true(a[i].entered_us >= a[i - 1].left_us);
+            assert_true(a[i].grant.fence > a[i - 1].grant.fence);
+        }
+    }
+    must_hold(first, "r25", 0, 0);
+    for (int i = 0; i < N; i++) {
+        hf_free(locks[i]);
+        must_close(clients[i]);
+    }
+    hf_free(lock);
+    must_close(first);
+}
+
+/* Threads of one client are served in order, too. */
+static void a_fair_queue_of_threads_is_served_in_order(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    hf_client *client = must_open();
+    hf_lock   *lock = must_mutex(client, "fair-threads", HF_OPTIONS(.fair = true));
+    acquirer   a[N];
+
+    must_acquire(lock, HF_NOWAIT);
+    for (int i = 0; i < N; i++) {
+        acquirer_start(&a[i], lock, HF_FOREVER, 10);
+        must_come_to(client, "fair-threads", 1, i + 1);
+    }
+    must_release(lock);
+    for (int i = 0; i < N; i++) {
+        acquirer_join(&a[i]);
+        assert_status(HF_OK, a[i].status);
+        if (i > 0)
+            assert_true(a[i].entered_us >= a[i - 1].left_us);
+    }
+    must_hold(client, "fair-threads", 0, 0);
+    hf_free(lock);
+    must_close(client);
+}
+
+/* B50, R23: the holder's claim is gone and nobody said so: waiters get in, in a bounded time. */
+static void r23_waiters_get_in_after_a_break(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "r23", NULL), *second = must_mutex(other, "r23", HF_OPTIONS(.fair = true));
+    acquirer   a[3];
+
+    must_acquire(lock, HF_NOWAIT);
+    for (int i = 0; i < 3; i++)
+        acquirer_start(&a[i], second, HF_FOREVER, 5);
+    must_wait_for_waiters(other, "r23", 3);
+    int64_t from_us = now_us();
+    assert_status(HF_OK, hf_break(client, "r23", NULL, NULL, NULL));
+    for (int i = 0; i < 3; i++) {
+        acquirer_join(&a[i]);
+        assert_status(HF_OK, a[i].status);
+        assert_status(HF_OK, a[i].released);
+        assert_true(a[i].entered_us - from_us < 2000000);
+    }
+    assert_status(HF_LOST, hf_release(lock, NULL));
+    must_hold(client, "r23", 0, 0);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
+/* R26, B50: holders that never release: each waiter gets its turn when the lease before it is over. */
+static void r26_every_waiter_gets_its_turn_after_an_expiry(void **state)
+{
+    (void)state;
+    enum { N = 5 };
+    hf_client *clients[N];
+    hf_lock   *locks[N];
+    acquirer   a[N];
+    int64_t    from_us = now_us();
+
+    for (int i = 0; i < N; i++) {
+        clients[i] = must_open();
+        locks[i] = must_mutex(clients[i], "r26", HF_OPTIONS(.lease_ms = 200, .fair = true));
+        acquirer_start(&a[i], locks[i], HF_FOREVER, -1);
+    }
+    for (int i = 0; i < N; i++) {
+        acquirer_join(&a[i]);
+        assert_status(HF_OK, a[i].status);
+        assert_true(a[i].entered_us - from_us < 8000000);
+        for (int k = 0; k < i; k++) {
+            const acquirer *first = a[k].grant.fence < a[i].grant.fence ? &a[k] : &a[i];
+            const acquirer *then = first == &a[k] ? &a[i] : &a[k];
+            assert_true(first->grant.fence < then->grant.fence);
+            assert_true(then->entered_us - first->entered_us > 100000); /* the lease in between was not cut */
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        hf_free(locks[i]);
+        must_close(clients[i]);
+    }
+}
+
+/* R20, B51: many names waited for at once, each wait given up in another way: no descriptor or thread stays. */
+static void done_count(hf_lock *lock, int status, const hf_grant *grant, const hf_error *err, void *arg)
+{
+    (void)lock;
+    (void)grant;
+    (void)err;
+    ((int *)arg)[status == HF_OK ? 0 : status == HF_BUSY ? 1 : status == HF_CANCELLED ? 2 : 3]++;
+}
+
+static void dispatch_until(hf_client *client, int *counts, int total)
+{
+    int64_t until_ms = now_ms() + 20000;
+
+    while (counts[0] + counts[1] + counts[2] + counts[3] < total && now_ms() < until_ms) {
+        assert_true(hf_dispatch(client) >= 0);
+        sleep_ms(1);
+    }
+    assert_int_equal(counts[0] + counts[1] + counts[2] + counts[3], total);
+}
+
+static void r20_many_names_waited_for_at_once(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock  **held = calloc(N, sizeof(*held)), **waits = calloc(N, sizeof(*waits));
+    int        counts[4] = {0}, fds = fds_open(), threads = threads_running();
+    char       name[32];
+
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof(name), "r20-%d", i);
+        held[i] = must_mutex(client, name, NULL);
+        waits[i] = must_mutex(other, name, NULL);
+        must_acquire(held[i], HF_NOWAIT);
+        assert_status(HF_OK, hf_acquire_start(waits[i], i % 3 == 1 ? 1 : HF_FOREVER, done_count, counts));
+    }
+    for (int i = 0; i < N; i++)
+        if (i % 3 == 0)
+            must_release(held[i]);
+        else if (i % 3 == 2)
+            assert_status(HF_OK, hf_cancel(waits[i]));
+    dispatch_until(other, counts, N);
+    assert_int_equal(counts[0], (N + 2) / 3);
+    assert_int_equal(counts[1], (N + 1) / 3);
+    assert_int_equal(counts[2], N / 3);
+    assert_int_equal(counts[3], 0);
+    for (int i = 0; i < N; i++) {
+        hf_free(waits[i]);
+        hf_free(held[i]);
+    }
+    must_come_to(client, NULL, 0, 0);
+    assert_true(fds_open() <= fds + 8);
+    assert_true(threads_running() <= threads + 8);
+    free(held);
+    free(waits);
+    must_close(client);
+    must_close(other);
+}
+
+/* B51: waits that end by success, by time and by a cancel: all is as it was before. */
+static void b51_waits_leave_nothing_behind(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "b51", NULL), *second = must_mutex(other, "b51", NULL);
+    acquirer   a;
+    int        fds = -1, threads = -1;
+
+    for (int i = 0; i < 300; i++) {
+        must_acquire(lock, HF_NOWAIT);
+        if (i % 3 == 0) {
+            assert_status(HF_BUSY, hf_acquire(second, 1, NULL, NULL));
+            must_release(lock);
+        } else if (i % 3 == 1) {
+            acquirer_start(&a, second, 10000, 0);
+            sleep_us(300);
+            must_release(lock);
+            acquirer_join(&a);
+            assert_status(HF_OK, a.status);
+        } else {
+            hf_cancel(second);
+            assert_status(HF_CANCELLED, hf_acquire(second, 10000, NULL, NULL));
+            must_release(lock);
+        }
+        if (i == 30) {
+            fds = fds_open();
+            threads = threads_running();
+        }
+    }
+    assert_true(fds_open() <= fds);
+    assert_true(threads_running() <= threads + 1); /* a joined thread's entry may linger for an instant */
+    must_hold(client, "b51", 0, 0);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_wait_is_cancelled),
+    cmocka_unit_test(a_cancel_before_the_wait_ends_the_next_one),
+    cmocka_unit_test(a_cancel_concerns_one_handle),
+    cmocka_unit_test(r22_a_cancelled_acquire_is_yours_or_not_at_all),
+    cmocka_unit_test(closing_ends_the_waits),
+    cmocka_unit_test(b18_a_waiter_costs_next_to_nothing),
+    cmocka_unit_test(b23_a_waiter_that_timed_out_is_not_waited_for),
+    cmocka_unit_test(r25_a_fair_queue_is_served_in_order),
+    cmocka_unit_test(a_fair_queue_of_threads_is_served_in_order),
+    cmocka_unit_test(r23_waiters_get_in_after_a_break),
+    cmocka_unit_test(r26_every_waiter_gets_its_turn_after_an_expiry),
+    cmocka_unit_test(r20_many_names_waited_for_at_once),
+    cmocka_unit_test(b51_waits_leave_nothing_behind),
+};
+API_GROUP(group_waiting, "waiting", tests);
