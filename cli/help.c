@@ -77,7 +77,7 @@ void help_run(void)
         "      --watchdog TIME     length of the lease that is renewed (30)\n"
         "      --on-loss WHAT      term, kill, stop or ignore (term): what happens to COMMAND when the lock is lost\n"
         "      --grace TIME        from SIGTERM to SIGKILL (5, or a third of the lease if that is less)\n"
-        "      --note TEXT         shown to others that find NAME taken\n"
+        "      --note TEXT         shown to others that find NAME taken (the name of COMMAND)\n"
         "      --store URL         where the lock is kept\n"
         "      --verbose           say what is waited for, what was acquired, how long it took\n"
         "      --help\n"

@@ -54,14 +54,25 @@ static int make_guardian(struct run *run)
     return -1;
 }
 
+/* Others that find the name taken see what runs under it: the command's name, but not its arguments, which may be
+ * nobody's business. */
+static const char *note_of(const struct run_options *options)
+{
+    if (options->note != NULL)
+        return options->note;
+    return options->argv == options->shell ? NULL : basename(options->argv[0]);
+}
+
 static int open_store(struct run *run)
 {
-    hf_error err;
-    char    *inherited = secret_take_environment();
-    char    *url = run->options.store != NULL ? run->options.store : inherited;
-    int      status = hf_open(&run->client, url,
-                              HF_CLIENT_OPTIONS(.note = run->options.note, .watchdog_ms = run->options.watchdog_ms), &err);
+    hf_error          err;
+    char             *inherited = secret_take_environment();
+    char             *url = run->options.store != NULL ? run->options.store : inherited;
+    hf_client_options options = HF_CLIENT_OPTIONS_INIT;
 
+    options.note = note_of(&run->options);
+    options.watchdog_ms = run->options.watchdog_ms;
+    int status = hf_open(&run->client, url, &options, &err);
     secret_free(inherited);
     secret_free(run->options.store);
     run->options.store = NULL;

@@ -121,11 +121,25 @@ def deadline(place):
 @situation(0, "a password in HOLDFAST_STORE or --store is not seen by the command, nor in /proc")
 def password(place):
     place.env["HOLDFAST_STORE"] = "redis://joe:s3cret@host/0?password=s3cret&x=1"
-    script = "env >env; tr '\\0' ' ' </proc/$PPID/environ >parent; tr '\\0' ' ' </proc/$PPID/cmdline >line"
-    code = place.code("run", "--store", place.store, "n", "-c", script)
+    script = ("env >env; run=$(awk '/^PPid/ { print $2 }' /proc/$PPID/status);"
+              "for p in $PPID $run; do cat /proc/$p/environ; done >environs;"
+              "for p in $PPID $run; do cat /proc/$p/cmdline; done >lines")
+    code = place.code("run", "--store", "redis://ann:s3cret@host", "--store=redis://bob:s3cret@host",
+                      "--store", place.store, "n", "-c", script)
     assert "HOLDFAST_STORE=redis://joe@host/0?password=&x=1\n" in place.read("env")
-    assert "joe@host" in place.read("parent") and "s3cret" not in place.read("parent") + place.read("env")
+    assert place.read("environs").count("joe@host") == 2 and "s3cret" not in place.read("environs") + place.read("env")
+    lines = place.read("lines")
+    assert lines.count("ann@host") == lines.count("bob@host") == 2 and "s3cret" not in lines, lines
     return code
+
+
+@situation(75, "the holder's command is named to who finds it taken, its arguments are not")
+def command_named(place):
+    process = place.start("run", "n", "/bin/sleep", "60.5")
+    until(lambda: place.claims("n"), "held")
+    refused = place.run("run", "-n", "n", "true")
+    assert b"(holdfast, sleep)" in refused.err and b"60.5" not in refused.err and process.poll() is None
+    return refused.code
 
 
 @situation(0, "nohup's ignored HUP stays ignored by both")
@@ -426,6 +440,47 @@ def guardian_killed_waiting(place):
     place.await_waiter("n")
     os.kill(place.guardian(waiter), signal.SIGKILL)
     return place.end(waiter)
+
+
+def write_lock(place, seconds):
+    """Another process inside a write transaction: the store answers nobody."""
+    script = ("import sqlite3, sys, time\n"
+              f"db = sqlite3.connect({place.path('locks.db')!r}, isolation_level=None)\n"
+              "db.execute('PRAGMA busy_timeout = 10000')\n"
+              "db.execute('BEGIN IMMEDIATE')\n"
+              f"open({place.path('blocked')!r}, 'w').close()\n"
+              f"time.sleep({seconds})\n")
+    blocker = subprocess.Popen([PYTHON, "-c", script], env=place.env, stdin=subprocess.DEVNULL)
+    place.started.append(blocker)
+    until(lambda: os.path.exists(place.path("blocked")), "the store is blocked")
+    return blocker
+
+
+@situation(79, "the store cannot be reached for longer than the lease: TERM before the deadline")
+def unreachable_while_running(place):
+    process = place.hold("n", "--watchdog", "1.5", script="trap 'echo term >>got; exit 0' TERM; while :; do sleep 0.02; done")
+    write_lock(place, 30)
+    before = now()
+    code = place.end(process)
+    assert place.lines("got") == ["term"] and now() - before < 15
+    return code
+
+
+@situation(4, "the store cannot be reached for less than the lease: nothing happens to the command")
+def unreachable_for_a_while(place):
+    process = place.hold("n", "--watchdog", "6", script="sleep 4; exit 4")
+    write_lock(place, 2.5)
+    return place.end(process)
+
+
+@situation(69, "the store cannot be reached at the start")
+def unreachable(place):
+    assert place.free("n")
+    write_lock(place, 30)
+    before = now()
+    code = place.code("run", "n", "-c", ": >started")
+    assert not os.path.exists(place.path("started")) and now() - before < 15
+    return code
 
 
 # ---------------------------------------------------------------- kinds and times
