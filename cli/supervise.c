@@ -78,6 +78,7 @@ static void force(struct watch *watch)
     watch->force_us = guardian_now_us() + watch->run->plan.margin_us;
     if (watch->run->plan.policy == LOSS_STOP || watch->run->plan.policy == LOSS_IGNORE)
         return;
+    say_loss(watch);
     kill(watch->run->guardian.pid, SIGCONT);
     if (group > 0)
         kill(-group, SIGKILL);
