@@ -55,7 +55,7 @@ typedef struct hf_claim {
     hf_id       id;
     const char *name; /* name_len bytes, then a NUL that does not count */
     size_t      name_len;
-    const char *note;
+    const char *note; /* NULL: the client's */
     int         kind; /* enum hf_kind */
     int         mode; /* enum hf_mode */
     bool        fair;
@@ -121,7 +121,7 @@ struct hf_request {
     bool      queue;      /* attempt: take a place when refused */
     bool      unanswered; /* release: an attempt of this claim has not been answered */
     bool      to_shared;  /* release: contract 12 */
-    int64_t   keep_ms;    /* release: leave it for that long, unrenewed and freed from its holder's life */
+    int64_t   keep_ms;    /* release of a grant: leave it for that long, unrenewed and freed from its holder's life */
 
     hf_renewal *renewals; /* renew */
     size_t      count;

@@ -14,6 +14,7 @@
 #include "stores/memory/memory.h"
 
 #define READERS_MAX INT64_C(1000000)
+#define RENEWALS 3 /* of a place, in one lease */
 
 static pthread_mutex_t worlds_mutex = PTHREAD_MUTEX_INITIALIZER;
 static world          *worlds;
@@ -282,7 +283,7 @@ static void holder_fill(world_row *row, const hf_claim *claim)
 
     strncpy(row->holder.host, env->host, sizeof row->holder.host - 1);
     strncpy(row->holder.program, env->program, sizeof row->holder.program - 1);
-    strncpy(row->holder.note, claim->note, sizeof row->holder.note - 1);
+    strncpy(row->holder.note, claim->note != NULL ? claim->note : env->note, sizeof row->holder.note - 1);
     row->holder.pid = env->pid;
     row->holder.since_ms = hf__wall_us() / HF_US_PER_MS;
 }
@@ -353,11 +354,14 @@ static int64_t sum_before(const world_line *line, const world_row *mine)
 static void judge(const world_line *line, world_row *row, hf_request *request, int64_t now_us)
 {
     hf_verdict *verdict = &request->verdict;
+    int64_t     renew_ms = request->claim->lease_ms / RENEWALS;
 
     row->pending = false;
     verdict->lease_ms = left_ms(row, now_us);
     if (sum_before(line, row) + row->weight > line->capacity) {
         describe_refusal(line, row, verdict, now_us);
+        if (renew_ms < verdict->again_ms)
+            verdict->again_ms = renew_ms;
         return;
     }
     row->granted = true;
@@ -412,7 +416,7 @@ void world_attempt(world *w, struct memory_store *store, hf_request *request, in
 
 static void release_row(world *w, world_line *line, world_row *row, const hf_request *request, int64_t now_us)
 {
-    if (request->keep_ms > 0) {
+    if (request->keep_ms > 0 && row->granted) {
         row->expires_us = hf__after_ms(now_us, request->keep_ms);
         row->store = NULL;
         ring_first_waiter(w, line);
@@ -471,7 +475,11 @@ void world_break(world *w, hf_request *request, int64_t now_us)
     world_row  *row, *next;
     hf_id       id;
 
-    if (line == NULL || (request->claim_hex != NULL && !hf__id_parse(&id, request->claim_hex)))
+    if (request->claim_hex != NULL && !hf__id_parse(&id, request->claim_hex)) {
+        request->status = hf__fail(&request->err, HF_EINVALID, "this is not a claim's id");
+        return;
+    }
+    if (line == NULL)
         return;
     reap(w, line, now_us);
     DL_FOREACH_SAFE(line->rows, row, next)

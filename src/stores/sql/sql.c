@@ -145,13 +145,13 @@ static bool note_bell(void *arg, hf__place *place)
 
     if (bells->count == bells->room) {
         size_t        room = bells->room > 0 ? 2 * bells->room : 8;
-        hf__sql_life *lives = realloc(bells->lives, room * sizeof *lives);
-        if (lives == NULL)
+        hf__sql_bell *list = realloc(bells->list, room * sizeof *list);
+        if (list == NULL)
             return false;
-        bells->lives = lives;
+        bells->list = list;
         bells->room = room;
     }
-    bells->lives[bells->count++] = place->life;
+    bells->list[bells->count++] = (hf__sql_bell){place->life, place->id};
     return true;
 }
 

@@ -81,8 +81,13 @@ typedef struct hf__sql_hooks {
 } hf__sql_hooks;
 
 /* Whom to wake, after the commit and without the connection. */
+typedef struct hf__sql_bell {
+    hf__sql_life life; /* of the client */
+    hf_id        claim;
+} hf__sql_bell;
+
 typedef struct hf__sql_bells {
-    hf__sql_life *lives;
+    hf__sql_bell *list;
     size_t        count;
     size_t        room;
 } hf__sql_bells;

@@ -151,7 +151,7 @@ hf__sql_alive hf__fifos_alive(const hf__fifos *fifos, const hf__sql_life *life)
 
 /* Pipes know no MSG_NOSIGNAL. SIGPIPE is directed at the writing thread, so it is enough to hold it off in this thread
  * and to take back the one that the write made, unless one had been pending before. */
-static void write_quietly(int fd, uint64_t hash)
+static void write_quietly(int fd, const hf_id *claim)
 {
     static const struct timespec at_once;
     sigset_t                     pipe_only, before, pending;
@@ -162,14 +162,14 @@ static void write_quietly(int fd, uint64_t hash)
     sigpending(&pending);
     was_pending = sigismember(&pending, SIGPIPE) == 1;
     pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
-    if (write(fd, &hash, sizeof hash) < 0 && errno == EPIPE && !was_pending) {
+    if (write(fd, claim, sizeof *claim) < 0 && errno == EPIPE && !was_pending) {
         while (sigtimedwait(&pipe_only, NULL, &at_once) < 0 && errno == EINTR)
             continue;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-hf__sql_alive hf__fifos_ring(const hf__fifos *fifos, const hf__sql_life *life, uint64_t hash)
+hf__sql_alive hf__fifos_ring(const hf__fifos *fifos, const hf__sql_life *life, const hf_id *claim)
 {
     hf__sql_alive alive;
     int           fd = hf__fifos_watch(fifos, life, &alive);
@@ -177,7 +177,7 @@ hf__sql_alive hf__fifos_ring(const hf__fifos *fifos, const hf__sql_life *life, u
     if (fd < 0)
         return alive;
     /* A full FIFO is as good as a written one: its reader takes it for news of every name. */
-    write_quietly(fd, hash);
+    write_quietly(fd, claim);
     close(fd);
     return alive;
 }

@@ -2,7 +2,7 @@
 /*
  * Bells and lives: a folder beside the database with one FIFO for each client, named by the client's id.
  *
- * As a bell: a releaser writes a name's hash into the FIFO of each client with a waiter that can now get in. As a life:
+ * As a bell: a releaser writes into the client's FIFO the id of each claim that can now get in. As a life:
  * only its client (and what that forked on purpose) has the reading end, so opening it for writing fails with ENXIO
  * exactly when the client is dead, and whoever keeps a writing end open is told by POLLERR. No signals, no process ids,
  * no namespaces.
@@ -31,8 +31,8 @@ void hf__fifos_close(hf__fifos *fifos);
 
 hf__sql_alive hf__fifos_alive(const hf__fifos *fifos, const hf__sql_life *life);
 
-/* Writes the hash into the client's FIFO. It never blocks and never raises SIGPIPE. */
-hf__sql_alive hf__fifos_ring(const hf__fifos *fifos, const hf__sql_life *life, uint64_t hash);
+/* Writes the claim's id into the client's FIFO. It never blocks and never raises SIGPIPE. */
+hf__sql_alive hf__fifos_ring(const hf__fifos *fifos, const hf__sql_life *life, const hf_id *claim);
 
 /* A writing end to watch: a descriptor, or -1 with *alive saying why. */
 int hf__fifos_watch(const hf__fifos *fifos, const hf__sql_life *life, hf__sql_alive *alive);

@@ -15,10 +15,10 @@
 
 #include "base/error.h"
 #include "base/id.h"
-#include "base/name.h"
 #include "base/thread.h"
 
-#define HASHES_AT_ONCE 512 /* a longer reading is news of every name */
+#define RINGS_AT_ONCE 256 /* a longer reading is news of every name */
+#define POSTS_AT_ONCE 256
 #define EVENTS_AT_ONCE 16
 
 /* What an event is of. */
@@ -42,51 +42,41 @@ typedef struct obstacle {
 struct hf__waiter {
     UT_hash_handle hh;
     hf_id          id;
-    uint64_t       hash; /* of the name, as it is rung */
     obstacle      *obstacles;
     size_t         count;
-    size_t         name_len;
-    char           name[];
 };
 
-/* Names to post, once the mutex is free. */
+/* Claims to post, once the mutex is free. */
 typedef struct post_list {
-    struct {
-        char  *text;
-        size_t len;
-    } names[64];
+    hf_id  claims[POSTS_AT_ONCE];
     size_t count;
-    bool   every;
+    bool   every; /* more than that, or something was missed: news of every name */
 } post_list;
 
-static void post_later(post_list *list, const hf__waiter *waiter)
+/* Not by an initialiser, which would clear all of it. */
+static void post_list_init(post_list *list)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->names[i].len == waiter->name_len && memcmp(list->names[i].text, waiter->name, waiter->name_len) == 0)
-            return;
-    }
-    if (list->every || list->count == sizeof list->names / sizeof list->names[0]) {
-        list->every = true;
-        return;
-    }
-    list->names[list->count].text = strdup(waiter->name);
-    list->names[list->count].len = waiter->name_len;
-    if (list->names[list->count].text == NULL)
+    list->count = 0;
+    list->every = false;
+}
+
+static void post_later(post_list *list, const hf_id *claim)
+{
+    if (list->count == POSTS_AT_ONCE)
         list->every = true;
     else
-        list->count++;
+        list->claims[list->count++] = *claim;
 }
 
 /* Not under the mutex. */
-static void post_now(const hf__newsroom *room, post_list *list)
+static void post_now(const hf__newsroom *room, const post_list *list)
 {
+    const hf_store_env *env = room->env;
+
     if (list->every)
-        room->env->post(room->env->core, NULL, 0);
-    for (size_t i = 0; i < list->count; i++) {
-        if (!list->every)
-            room->env->post(room->env->core, list->names[i].text, list->names[i].len);
-        free(list->names[i].text);
-    }
+        env->post(env->core, NULL, 0);
+    for (size_t i = 0; i < list->count && !list->every; i++)
+        env->post_claim(env->core, &list->claims[i]);
 }
 
 static hf__waiter *find_waiter(const hf__newsroom *room, const hf_claim *claim)
@@ -171,21 +161,18 @@ static void disarm(hf__newsroom *room, hf__waiter *waiter)
 
 static void take_ring(hf__newsroom *room, post_list *list)
 {
-    uint64_t hashes[HASHES_AT_ONCE];
-    ssize_t  got = read(room->fifos->read_fd, hashes, sizeof hashes);
+    hf_id   claims[RINGS_AT_ONCE];
+    ssize_t got = read(room->fifos->read_fd, claims, sizeof claims);
 
     if (got < 0)
         return;
     /* More than that, or a torn one: news of every name, and the rest is of no interest. */
-    list->every = got == (ssize_t)sizeof hashes || got % (ssize_t)sizeof hashes[0] != 0;
-    while (got == (ssize_t)sizeof hashes)
-        got = read(room->fifos->read_fd, hashes, sizeof hashes);
-    for (size_t i = 0; !list->every && i < (size_t)got / sizeof hashes[0]; i++) {
-        for (hf__waiter *w = room->waiters; w != NULL; w = w->hh.next) {
-            if (w->hash == hashes[i])
-                post_later(list, w);
-        }
-    }
+    if (got == (ssize_t)sizeof claims || got % (ssize_t)sizeof claims[0] != 0)
+        list->every = true;
+    while (got == (ssize_t)sizeof claims)
+        got = read(room->fifos->read_fd, claims, sizeof claims);
+    for (size_t i = 0; !list->every && i < (size_t)got / sizeof claims[0]; i++)
+        post_later(list, &claims[i]);
 }
 
 static void take_death(hf__newsroom *room, uint64_t serial, post_list *list)
@@ -200,7 +187,7 @@ static void take_death(hf__newsroom *room, uint64_t serial, post_list *list)
     for (hf__waiter *w = room->waiters; w != NULL; w = w->hh.next) {
         for (size_t i = 0; i < w->count; i++) {
             if (w->obstacles[i].peer == peer)
-                post_later(list, w);
+                post_later(list, &w->id);
         }
     }
 }
@@ -221,7 +208,8 @@ static void *run(void *arg)
 
     while (!stop) {
         int       count = epoll_wait(room->epoll_fd, events, EVENTS_AT_ONCE, -1);
-        post_list list = {.count = 0};
+        post_list list;
+        post_list_init(&list);
         pthread_mutex_lock(&room->mutex);
         for (int i = 0; i < count; i++) {
             if (events[i].data.u64 == EVENT_RING)
@@ -301,14 +289,11 @@ void hf__newsroom_close(hf__newsroom *room)
 
 static hf__waiter *waiter_new(hf__newsroom *room, const hf_claim *claim)
 {
-    hf__waiter *waiter = calloc(1, sizeof *waiter + claim->name_len + 1);
+    hf__waiter *waiter = calloc(1, sizeof *waiter);
 
     if (waiter == NULL)
         return NULL;
     waiter->id = claim->id;
-    waiter->hash = hf__name_hash(claim->name, claim->name_len);
-    waiter->name_len = claim->name_len;
-    memcpy(waiter->name, claim->name, claim->name_len);
     HASH_ADD(hh, room->waiters, id, sizeof waiter->id, waiter);
     if (waiter->hh.tbl != NULL)
         return waiter;
@@ -366,17 +351,20 @@ static void start_thread(hf__newsroom *room)
 
 void hf__newsroom_watch(hf__newsroom *room, const hf_claim *claim)
 {
-    post_list   list = {.count = 0};
+    post_list   list;
     hf__waiter *waiter;
 
+    post_list_init(&list);
     pthread_mutex_lock(&room->mutex);
     start_thread(room);
     waiter = find_waiter(room, claim);
+    if (waiter == NULL) /* it was refused without a place: nobody will ring */
+        post_later(&list, &claim->id);
     if (waiter != NULL) {
         disarm(room, waiter);
         for (size_t i = 0; i < waiter->count; i++) {
             if (!join_peer(room, &waiter->obstacles[i]))
-                post_later(&list, waiter);
+                post_later(&list, &waiter->id);
         }
     }
     pthread_mutex_unlock(&room->mutex);

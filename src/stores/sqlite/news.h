@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * News: who of this client waits for what, and the one thread that learns of it. It sleeps on this client's FIFO
- * (somebody rang) and on writing ends of the FIFOs of those that are waited for (somebody died), and posts the names
- * concerned. It starts with the first watch.
+ * News: whom this client's waiters wait for, and the one thread that learns of it. It sleeps on this client's FIFO
+ * (somebody rang for a claim) and on writing ends of the FIFOs of those that are waited for (somebody died), and posts
+ * the claims concerned. It starts with the first watch; what was rung before lies in the FIFO until then.
  *
- * A claim is noted here from before the commit that shows it to others until it is granted or released. So whoever
- * rings for it finds it noted, and nothing is missed between the verdict and the watch.
- *
- * Its own mutex is taken after the connection's, and neither is ever held in post().
+ * Its own mutex is taken after the connection's, and neither is ever held in a post.
  */
 #ifndef HF_STORES_SQLITE_NEWS_H
 #define HF_STORES_SQLITE_NEWS_H
@@ -40,7 +37,7 @@ void hf__newsroom_close(hf__newsroom *room);
 bool hf__newsroom_note(hf__newsroom *room, const hf_claim *claim, const hf__sql_life *lives, size_t count);
 void hf__newsroom_forget(hf__newsroom *room, const hf_claim *claim);
 
-/* See the seam's watch() and unwatch(). */
+/* The seam's watch() and unwatch(). */
 void hf__newsroom_watch(hf__newsroom *room, const hf_claim *claim);
 void hf__newsroom_unwatch(hf__newsroom *room, const hf_claim *claim);
 

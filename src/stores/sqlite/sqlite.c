@@ -91,28 +91,25 @@ static int lock_until(sqlite_store *store, int64_t deadline_us, hf_error *err)
 /* ---- Bells ------------------------------------------------------------------------------------------------------ */
 
 /* Wakes those who can get in now. True: one of them is dead, so that its place has to be cleared for the next. */
-static bool ring(sqlite_store *store, const hf__sql_bells *bells, const char *name, size_t len)
+static bool ring(sqlite_store *store, const hf__sql_bells *bells)
 {
     const hf_store_env *env = store->base.env;
-    uint64_t            hash = bells->count > 0 ? hf__name_hash(name, len) : 0;
-    bool                own = false, dead = false;
+    bool                dead = false;
 
     for (size_t i = 0; i < bells->count; i++) {
-        const hf__sql_life *life = &bells->lives[i];
-        if (hf__id_equal(&life->client, &env->client))
-            own = true;
-        else if (life->inode != 0 && hf__fifos_ring(&store->fifos, life, hash) == HF__DEAD)
+        const hf__sql_bell *bell = &bells->list[i];
+        if (hf__id_equal(&bell->life.client, &env->client))
+            env->post_claim(env->core, &bell->claim);
+        else if (bell->life.inode != 0 && hf__fifos_ring(&store->fifos, &bell->life, &bell->claim) == HF__DEAD)
             dead = true;
     }
-    if (own)
-        env->post(env->core, name, len);
     return dead;
 }
 
 /* Ends with nobody dead among those who were let in, or with the deadline: then whoever waits behind them sees it. */
 static void ring_living(sqlite_store *store, hf__sql_bells *bells, const char *name, size_t len, int64_t deadline_us)
 {
-    while (ring(store, bells, name, len)) {
+    while (ring(store, bells)) {
         int status = lock_until(store, deadline_us, NULL);
         if (status != HF_OK)
             return;
@@ -137,7 +134,7 @@ static void do_bells(sqlite_store *store, hf_request *request, int (*verb)(hf__s
     pthread_mutex_unlock(&store->mutex);
     if (bells.count > 0)
         ring_living(store, &bells, name, len, request->deadline_us);
-    free(bells.lives);
+    free(bells.list);
 }
 
 static void do_renew(sqlite_store *store, hf_request *request)
@@ -308,7 +305,7 @@ static void clear_away(sqlite_store *store, int64_t deadline_us)
     for (size_t i = 0; i < h.count; i++)
         free(h.names[i].text);
     free(h.names);
-    free(bells.lives);
+    free(bells.list);
 }
 
 static int sqlite_open(hf_store *base, const hf_url *url, hf_error *err)
