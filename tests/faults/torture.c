@@ -6,9 +6,10 @@
  * every update that was taken.
  *
  *   torture [--store URL] [--processes N] [--threads N] [--seconds S] [--lease MS] [--seed N] [--min-grants N]
- *           [--calm] [--control]
+ *           [--calm] [--busy] [--control]
  *
- * --calm kills and stops nobody. --control leaves the lock out and succeeds only when the checks fail: the proof that
+ * --calm kills and stops nobody. --busy holds hardly at all, so that the store is the bottleneck and stops hit its
+ * transactions. --control leaves the lock out and succeeds only when the checks fail: the proof that
  * they can. Without --store: a new SQLite store in the run's own folder.
  *
  * Exit: 0 all checks pass; 1 a check failed; 2 usage; 3 the run could not be made.
@@ -334,7 +335,7 @@ static int judge(torture *t)
 static void usage(void)
 {
     fprintf(stderr, "usage: torture [--store URL] [--processes N] [--threads N] [--seconds S] [--lease MS] [--seed N]\n"
-                    "               [--min-grants N] [--calm] [--control]\n");
+                    "               [--min-grants N] [--calm] [--busy] [--control]\n");
     exit(2);
 }
 
@@ -343,7 +344,7 @@ static const char *options_read(torture *t, int argc, char **argv)
     static const struct option known[] = {
         {"store", 1, NULL, 'u'},   {"processes", 1, NULL, 'p'},  {"threads", 1, NULL, 't'}, {"lease", 1, NULL, 'l'},
         {"seconds", 1, NULL, 's'}, {"min-grants", 1, NULL, 'g'}, {"seed", 1, NULL, 'r'},    {"calm", 0, NULL, 'c'},
-        {"control", 0, NULL, 'x'}, {NULL, 0, NULL, 0},
+        {"busy", 0, NULL, 'b'},    {"control", 0, NULL, 'x'},    {NULL, 0, NULL, 0},
     };
     const char *store = "sqlite:";
 
@@ -372,6 +373,9 @@ static const char *options_read(torture *t, int argc, char **argv)
             break;
         case 'c':
             t->calm = true;
+            break;
+        case 'b':
+            t->plan.busy = true;
             break;
         case 'x':
             t->plan.control = true;

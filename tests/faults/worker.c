@@ -234,11 +234,13 @@ static int64_t think_us(worker *w)
 {
     int64_t dice = rng_below(&w->rng, 1000), lease_us = w->plan->lease_ms * 1000;
 
-    if (dice < 800)
-        return rng_below(&w->rng, 2000);
-    if (dice < 960)
-        return 2000 + rng_below(&w->rng, 13000);
-    if (dice < 990)
+    if (w->plan->busy && rng_below(&w->rng, 40) > 0)
+        return 0;
+    if (dice < 850)
+        return rng_below(&w->rng, 1500);
+    if (dice < 975)
+        return 1500 + rng_below(&w->rng, 8500);
+    if (dice < 994)
         return 15000 + rng_below(&w->rng, lease_us / 2);
     return lease_us / 2 + rng_below(&w->rng, lease_us * 3 / 2);
 }

@@ -39,6 +39,7 @@ typedef struct torture_plan {
     int          threads; /* in each */
     int64_t      lease_ms;
     bool         control; /* leave the lock out */
+    bool         busy;    /* hardly hold at all: the store is the bottleneck, and stops hit its transactions */
     uint64_t     seed;
     shared_page *shared;
 } torture_plan;
