@@ -235,7 +235,8 @@ typedef struct hf_options {
  * hf_semaphore   grants whose weights sum up to `limit` at most, 1 to HF_LIMIT_MAX. All users of a name must give the
  *                same limit.
  * hf_all         all of `count` locks or none, of any clients. The members stay the caller's, must outlive this
- *                handle, and have their own options; `options` may be NULL. Of its own options only `lost` is used.
+ *                handle, and have their own options; of this handle's own none is used, so pass NULL (a lost callback
+ *                belongs to the member, and is refused here: HF_EUNSUPPORTED).
  *                It waits only while it holds no member. Fences are read per member (hf_fence).
  *
  * Returns HF_OK, HF_EINVALID, HF_EUNSUPPORTED (with the reason), HF_EEXHAUSTED, HF_EFORKED, HF_ECLOSED.
@@ -247,7 +248,10 @@ HF_API int hf_semaphore(hf_lock **lock, hf_client *client, const char *name, int
                         hf_error *err);
 HF_API int hf_all(hf_lock **lock, hf_lock *const members[], size_t count, const hf_options *options, hf_error *err);
 
-/* Frees a handle, releasing first what is still held through it. Nobody may use or wait on it. NULL is allowed. */
+/*
+ * Frees a handle, releasing first what is still held through it. No thread may be inside a call on it. Operations that
+ * were started without blocking are cancelled; their `done` is not called any more. NULL is allowed.
+ */
 HF_API void hf_free(hf_lock *lock);
 
 /* ------------------------------------------------------------------ acquire, release -------------------------- */
@@ -355,7 +359,7 @@ HF_API int hf_list(hf_client *client, const char *name, hf_entry_fn *each, void 
 
 /*
  * Removes claims by force: the one with this id, or with claim == NULL all grants (not the waiters) of the name. Their
- * holders learn of it at their next renewal. `removed` may be NULL. Returns HF_OK (also when nothing was there).
+ * holders learn of it at their next renewal at the latest; a waiter queues again. `removed` may be NULL. Returns HF_OK (also when nothing was there).
  */
 HF_API int hf_break(hf_client *client, const char *name, const char *claim, int64_t *removed, hf_error *err);
 

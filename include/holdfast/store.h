@@ -153,7 +153,7 @@ typedef struct hf_store_env {
      * held that begin(), watch() or unwatch() take. Returns at once. */
     void (*post)(void *core, const char *name, size_t name_len);
 
-    /* The same about one claim of this client: it may get in now, or its place is gone. A store that knows whom it lets in
+    /* The same about one claim of this client: it may get in now, or it was broken. A store that knows whom it lets in
      * wakes only him, and not everyone who waits for the name. */
     void (*post_claim)(void *core, const hf_id *claim);
 

@@ -394,14 +394,14 @@ void hf__acquires_nudge(hf_lock *lock)
 {
     hf__acquire *a;
 
-    DL_FOREACH(lock->acquires, a)
-    a->nudge(a);
+    DL_FOREACH (lock->acquires, a)
+        a->nudge(a);
 }
 
 void hf__acquires_nudge_all(hf_client *client)
 {
     hf__acquire *a;
 
-    DL_FOREACH2(client->acquires, a, client_next)
-    a->nudge(a);
+    DL_FOREACH2 (client->acquires, a, client_next)
+        a->nudge(a);
 }

@@ -42,7 +42,8 @@ static void core_post_claim(void *core, const hf_id *claim)
     hf_client *client = core;
 
     pthread_mutex_lock(&client->mutex);
-    hf__hub_post_claim(&client->hub, claim);
+    if (!hf__hub_post_claim(&client->hub, claim))
+        hf__holds_look(client, claim, hf__now_us());
     pthread_mutex_unlock(&client->mutex);
 }
 

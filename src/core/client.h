@@ -24,7 +24,7 @@ struct hf_client {
     struct hf__acquire *acquires; /* in progress */
     unsigned            refs;     /* the opener's and each handle's */
     unsigned            active;   /* calls inside that use the store */
-    pthread_cond_t      idle;     /* active became 0, or a debt was paid */
+    pthread_cond_t      idle;     /* active became 0, a debt was paid, or an operation is done */
     bool                closed;
 
     /* With a mutex-guarded inside of their own rules; see each header. */

@@ -76,16 +76,15 @@ static hf__debt *next_due(hf_client *client, int64_t now_us)
 {
     hf__debt *debt, *next;
 
-    DL_FOREACH_SAFE(client->keeper.debts, debt, next)
-    {
+    DL_FOREACH_SAFE (client->keeper.debts, debt, next) {
         if (debt->answered)
             settle(client, debt, now_us);
         else if (!debt->in_flight && now_us >= debt->over_us)
             debt_free(client, debt);
     }
-    DL_FOREACH(client->keeper.debts, debt)
-    if (!debt->in_flight && debt->due_us <= now_us)
-        return debt;
+    DL_FOREACH (client->keeper.debts, debt)
+        if (!debt->in_flight && debt->due_us <= now_us)
+            return debt;
     return NULL;
 }
 
@@ -105,8 +104,7 @@ int64_t hf__debts_next(const hf_client *client)
     const hf__debt *debt;
     int64_t         next_us = HF_NEVER_US;
 
-    DL_FOREACH(client->keeper.debts, debt)
-    {
+    DL_FOREACH (client->keeper.debts, debt) {
         if (debt->answered)
             return 0;
         if (!debt->in_flight && debt->due_us < next_us)
@@ -136,6 +134,6 @@ void hf__debts_drop(hf_client *client)
 {
     hf__debt *debt, *next;
 
-    DL_FOREACH_SAFE(client->keeper.debts, debt, next)
-    debt_free(client, debt);
+    DL_FOREACH_SAFE (client->keeper.debts, debt, next)
+        debt_free(client, debt);
 }

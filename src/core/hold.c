@@ -251,6 +251,15 @@ bool hf__hold_is_lost(hf__hold *hold, int64_t now_us)
     return hold->state == HF__HOLD_LOST;
 }
 
+void hf__holds_look(hf_client *client, const hf_id *claim, int64_t now_us)
+{
+    hf__hold *hold, *next;
+
+    HASH_ITER (hh, client->holds, hold, next)
+        if (hold->state == HF__HOLD_HELD && hf__id_equal(&hold->claim.id, claim))
+            hf__keeper_watch(hold, now_us);
+}
+
 void hf__hold_end(hf__hold *hold, int64_t now_us)
 {
     hf_client *client = hold->client;

@@ -84,6 +84,9 @@ bool hf__hold_is_lost(hf__hold *hold, int64_t now_us);
 /* It has ended unasked: tells every taker. Nothing where it is lost already. */
 void hf__hold_lose(hf__hold *hold);
 
+/* News about this claim, which may be held: the keeper looks after it now. */
+void hf__holds_look(struct hf_client *client, const hf_id *claim, int64_t now_us);
+
 /* Out of the table and of the keeper's timers: what follows is a release. */
 void hf__hold_end(hf__hold *hold, int64_t now_us);
 

@@ -63,8 +63,8 @@ static void tell_topic(hf__topic *topic)
 {
     hf__sleeper *sleeper;
 
-    DL_FOREACH(topic->sleepers, sleeper)
-    tell(sleeper);
+    DL_FOREACH (topic->sleepers, sleeper)
+        tell(sleeper);
 }
 
 void hf__hub_post(hf__hub *hub, const char *name, size_t name_len)
@@ -78,11 +78,11 @@ void hf__hub_post(hf__hub *hub, const char *name, size_t name_len)
             tell_topic(topic);
         return;
     }
-    HASH_ITER(hh, hub->topics, topic, next)
-    tell_topic(topic);
+    HASH_ITER (hh, hub->topics, topic, next)
+        tell_topic(topic);
 }
 
-void hf__hub_post_claim(hf__hub *hub, const hf_id *claim)
+bool hf__hub_post_claim(hf__hub *hub, const hf_id *claim)
 {
     hf__sleeper *sleeper;
 
@@ -90,4 +90,5 @@ void hf__hub_post_claim(hf__hub *hub, const hf_id *claim)
     HASH_FIND(hh, hub->claims, claim, sizeof *claim, sleeper);
     if (sleeper != NULL)
         tell(sleeper);
+    return sleeper != NULL;
 }

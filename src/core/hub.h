@@ -37,6 +37,6 @@ void hf__hub_leave(hf__hub *hub, hf__sleeper *sleeper);
 
 /* News about a name; NULL: about every name. */
 void hf__hub_post(hf__hub *hub, const char *name, size_t name_len);
-void hf__hub_post_claim(hf__hub *hub, const hf_id *claim);
+bool hf__hub_post_claim(hf__hub *hub, const hf_id *claim); /* false: nobody sleeps on it */
 
 #endif

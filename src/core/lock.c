@@ -225,6 +225,7 @@ void hf_free(hf_lock *lock)
         return;
     }
     client = lock->client;
+    hf__worker_forget(lock);
     hf__release_all_of(lock);
     pthread_mutex_lock(&client->mutex);
     hf__teller_hush(client, NULL, lock);

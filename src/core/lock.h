@@ -27,6 +27,7 @@ struct hf_lock {
     bool                gate_taken;  /* a handle-owned acquire is in progress or holds */
     bool                cancel_next; /* hf_cancel found nobody waiting */
     struct hf__acquire *acquires;    /* in progress through this handle */
+    unsigned            ops;         /* started without blocking, and not done */
     unsigned            takes;       /* levels held through this handle */
     unsigned            linked;      /* takes of live holds that point here */
     bool                lost_now;    /* a grant of it was lost and not yet released */

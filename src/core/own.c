@@ -155,11 +155,12 @@ int hf_cancel(hf_lock *lock)
     if (lock->all != NULL)
         return hf__all_cancel(lock);
     pthread_mutex_lock(&lock->client->mutex);
+    status = lock->client->closed ? HF_ECLOSED : HF_OK;
     lock->cancel_next = lock->acquires == NULL;
-    DL_FOREACH(lock->acquires, acquire)
-    hf__acquire_cancel(acquire);
+    DL_FOREACH (lock->acquires, acquire)
+        hf__acquire_cancel(acquire);
     pthread_mutex_unlock(&lock->client->mutex);
-    return HF_OK;
+    return status;
 }
 
 int hf_acquire(hf_lock *lock, int64_t wait_ms, hf_grant *grant, hf_error *err)

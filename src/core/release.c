@@ -179,9 +179,9 @@ static hf__hold *any_hold_of(hf_lock *lock)
 
     if (hold != NULL && has_levels_of(hold, lock))
         return hold;
-    HASH_ITER(hh, lock->client->holds, hold, next)
-    if (has_levels_of(hold, lock))
-        return hold;
+    HASH_ITER (hh, lock->client->holds, hold, next)
+        if (has_levels_of(hold, lock))
+            return hold;
     return NULL;
 }
 
@@ -201,8 +201,8 @@ static void forget_everywhere(hf_lock *lock)
 
     if (lock->linked == 0)
         return;
-    HASH_ITER(hh, lock->client->holds, hold, next)
-    hf__hold_forget(hold, lock);
+    HASH_ITER (hh, lock->client->holds, hold, next)
+        hf__hold_forget(hold, lock);
 }
 
 void hf__release_all_of(hf_lock *lock)

@@ -87,8 +87,7 @@ void hf__teller_finish(hf_client *client)
     pthread_mutex_unlock(&client->mutex);
     if (teller->started)
         pthread_join(teller->thread, NULL);
-    DL_FOREACH_SAFE(teller->queue, call, next)
-    {
+    DL_FOREACH_SAFE (teller->queue, call, next) {
         DL_DELETE(teller->queue, call);
         free(call);
     }
@@ -121,8 +120,7 @@ void hf__teller_hush(hf_client *client, const hf__hold *hold, const hf_lock *loc
     hf__teller    *teller = &client->teller;
     hf__call_back *call, *next;
 
-    DL_FOREACH_SAFE(teller->queue, call, next)
-    {
+    DL_FOREACH_SAFE (teller->queue, call, next) {
         if (!concerns(hold, lock, call->hold, call->lock))
             continue;
         DL_DELETE(teller->queue, call);

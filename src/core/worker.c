@@ -108,9 +108,11 @@ static void make_done(hf__op *op)
     hf__worker *worker = &op->client->worker;
 
     op->place = OP_NOWHERE;
+    op->lock->ops--;
     worker->pending--;
     DL_APPEND(worker->done, op);
     signal_fd(worker);
+    pthread_cond_broadcast(&op->client->idle); /* hf_free() may wait for it */
 }
 
 /* Under the mutex: asleep, unless something has happened meanwhile. */
@@ -249,12 +251,41 @@ static int op_new(hf__op **op, hf_lock *lock, unsigned char kind, hf_done_fn *do
     (*op)->arg = arg;
     pthread_mutex_lock(&client->mutex);
     status = client->closed ? HF_ECLOSED : worker_start(client, NULL);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         client->worker.pending++;
+        lock->ops++;
+    }
     pthread_mutex_unlock(&client->mutex);
     if (status != HF_OK)
         free(*op);
     return status;
+}
+
+void hf__worker_forget(hf_lock *lock)
+{
+    hf_client   *client = lock->client;
+    hf__acquire *acquire;
+    hf__op      *op, *next;
+
+    pthread_mutex_lock(&client->mutex);
+    DL_FOREACH (lock->acquires, acquire)
+        hf__acquire_cancel(acquire);
+    while (lock->ops > 0) {
+        if (!client->manual) {
+            pthread_cond_wait(&client->idle, &client->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&client->mutex);
+        hf__worker_step(client);
+        pthread_mutex_lock(&client->mutex);
+    }
+    DL_FOREACH_SAFE (client->worker.done, op, next) {
+        if (op->lock != lock)
+            continue;
+        DL_DELETE(client->worker.done, op);
+        op_free(op);
+    }
+    pthread_mutex_unlock(&client->mutex);
 }
 
 static void op_launch(hf__op *op)
@@ -336,8 +367,7 @@ int hf_dispatch(hf_client *client)
         while (read(client->worker.fd, &value, sizeof value) < 0 && errno == EINTR)
             ;
     pthread_mutex_unlock(&client->mutex);
-    DL_FOREACH_SAFE(list, op, next)
-    {
+    DL_FOREACH_SAFE (list, op, next) {
         op_tell(op);
         count++;
     }

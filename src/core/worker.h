@@ -13,6 +13,7 @@
 #include "base/loop.h"
 
 struct hf_client;
+struct hf_lock;
 struct hf__op;
 
 typedef struct hf__worker {
@@ -29,5 +30,8 @@ typedef struct hf__worker {
 void    hf__worker_init(hf__worker *worker, struct hf_client *client);
 void    hf__worker_finish(hf__worker *worker);
 int64_t hf__worker_step(void *client);
+
+/* The handle is about to be freed: its operations are cancelled and waited for, and their `done` is not called. */
+void hf__worker_forget(struct hf_lock *lock);
 
 #endif

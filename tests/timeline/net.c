@@ -302,14 +302,14 @@ static void net_store_close(hf_store *base)
 
     hf__memory_ops.close(store->inner);
     free(store->inner);
-    DL_FOREACH_SAFE(net.messages, m, next)
-    if (m->store == store)
-        message_free(m);
-    DL_FOREACH_SAFE(net.news, item, later)
-    if (item->store == store) {
-        DL_DELETE(net.news, item);
-        free(item);
-    }
+    DL_FOREACH_SAFE (net.messages, m, next)
+        if (m->store == store)
+            message_free(m);
+    DL_FOREACH_SAFE (net.news, item, later)
+        if (item->store == store) {
+            DL_DELETE(net.news, item);
+            free(item);
+        }
 }
 
 static void net_store_watch(hf_store *base, hf_claim *claim)
@@ -380,12 +380,12 @@ void net_step(void)
     message *m, *next;
     news    *item, *later;
 
-    DL_FOREACH_SAFE(net.messages, m, next)
-    if (message_due(m) <= now_us)
-        message_step(m, now_us);
-    DL_FOREACH_SAFE(net.news, item, later)
-    if (item->at_us <= now_us && can_take(item->store->peer))
-        news_tell(item);
+    DL_FOREACH_SAFE (net.messages, m, next)
+        if (message_due(m) <= now_us)
+            message_step(m, now_us);
+    DL_FOREACH_SAFE (net.news, item, later)
+        if (item->at_us <= now_us && can_take(item->store->peer))
+            news_tell(item);
 }
 
 int64_t net_next(void)
@@ -394,12 +394,12 @@ int64_t net_next(void)
     message *m;
     news    *item;
 
-    DL_FOREACH(net.messages, m)
-    if (message_due(m) < next_us)
-        next_us = message_due(m);
-    DL_FOREACH(net.news, item)
-    if (can_take(item->store->peer) && item->at_us < next_us)
-        next_us = item->at_us;
+    DL_FOREACH (net.messages, m)
+        if (message_due(m) < next_us)
+            next_us = message_due(m);
+    DL_FOREACH (net.news, item)
+        if (can_take(item->store->peer) && item->at_us < next_us)
+            next_us = item->at_us;
     return next_us;
 }
 
@@ -408,12 +408,12 @@ bool sim_busy(const sim_peer *peer)
     message *m;
     news    *item;
 
-    DL_FOREACH(net.messages, m)
-    if (m->store->peer == peer)
-        return true;
-    DL_FOREACH(net.news, item)
-    if (item->store->peer == peer)
-        return true;
+    DL_FOREACH (net.messages, m)
+        if (m->store->peer == peer)
+            return true;
+    DL_FOREACH (net.news, item)
+        if (item->store->peer == peer)
+            return true;
     return false;
 }
 
@@ -422,8 +422,7 @@ void net_abandon(void)
     message *m, *next;
 
     net.instant = true;
-    DL_FOREACH_SAFE(net.messages, m, next)
-    {
+    DL_FOREACH_SAFE (net.messages, m, next) {
         m->execute_us = HF_NEVER_US;
         if (m->original != NULL)
             complete(m, false);

@@ -37,9 +37,9 @@ world *world_join(const char *name)
     world *w;
 
     pthread_mutex_lock(&worlds_mutex);
-    DL_FOREACH(worlds, w)
-    if (strcmp(w->name, name) == 0)
-        break;
+    DL_FOREACH (worlds, w)
+        if (strcmp(w->name, name) == 0)
+            break;
     if (w == NULL)
         w = world_new(name);
     if (w != NULL)
@@ -52,8 +52,8 @@ static void line_free(world *w, world_line *line)
 {
     world_row *row, *next;
 
-    DL_FOREACH_SAFE(line->rows, row, next)
-    free(row);
+    DL_FOREACH_SAFE (line->rows, row, next)
+        free(row);
     HASH_DEL(w->lines, line);
     free(line);
 }
@@ -63,10 +63,10 @@ static void world_free(world *w)
     world_line *line, *next;
     world_tomb *tomb, *later;
 
-    HASH_ITER(hh, w->lines, line, next)
-    line_free(w, line);
-    DL_FOREACH_SAFE(w->tombs, tomb, later)
-    free(tomb);
+    HASH_ITER (hh, w->lines, line, next)
+        line_free(w, line);
+    DL_FOREACH_SAFE (w->tombs, tomb, later)
+        free(tomb);
     pthread_cond_destroy(&w->posted);
     pthread_mutex_destroy(&w->mutex);
     free(w);
@@ -116,9 +116,9 @@ static world_row *row_find(const world_line *line, const hf_id *id)
 {
     world_row *row;
 
-    DL_FOREACH(line->rows, row)
-    if (hf__id_equal(&row->id, id))
-        return row;
+    DL_FOREACH (line->rows, row)
+        if (hf__id_equal(&row->id, id))
+            return row;
     return NULL;
 }
 
@@ -145,14 +145,20 @@ static bool make_rung_room(world *w)
 }
 
 /* Where there is no memory to remember it with, the waiter finds out when it asks again. */
+static void ring_always(world *w, const world_row *row)
+{
+    if (row->store == NULL || !make_rung_room(w))
+        return;
+    w->rung[w->rung_count++] = (world_ring){row->store, row->id};
+    row->store->posting++;
+}
+
 static void ring(world *w, world_row *row)
 {
-    if (row->watching && row->store != NULL && make_rung_room(w)) {
-        w->rung[w->rung_count++] = (world_ring){row->store, row->id};
-        row->store->posting++;
-    } else {
+    if (row->watching)
+        ring_always(w, row);
+    else
         row->pending = true;
-    }
 }
 
 /* Rows that the weights before them now let in, and that nobody has told yet. */
@@ -161,8 +167,7 @@ static void ring_let_in(world *w, world_line *line)
     int64_t    sum = 0;
     world_row *row;
 
-    DL_FOREACH(line->rows, row)
-    {
+    DL_FOREACH (line->rows, row) {
         sum += row->weight;
         if (sum > line->capacity)
             return;
@@ -178,11 +183,11 @@ static void ring_first_waiter(world *w, world_line *line)
 {
     world_row *row;
 
-    DL_FOREACH(line->rows, row)
-    if (!row->granted) {
-        ring(w, row);
-        return;
-    }
+    DL_FOREACH (line->rows, row)
+        if (!row->granted) {
+            ring(w, row);
+            return;
+        }
 }
 
 static void row_remove(world_line *line, world_row *row)
@@ -197,11 +202,11 @@ static void reap(world *w, world_line *line, int64_t now_us)
     world_row *row, *next;
     bool       any = false;
 
-    DL_FOREACH_SAFE(line->rows, row, next)
-    if (row->expires_us <= now_us) {
-        row_remove(line, row);
-        any = true;
-    }
+    DL_FOREACH_SAFE (line->rows, row, next)
+        if (row->expires_us <= now_us) {
+            row_remove(line, row);
+            any = true;
+        }
     if (any)
         ring_let_in(w, line);
 }
@@ -211,8 +216,7 @@ static bool is_buried(world *w, const hf_id *id, int64_t now_us)
     world_tomb *tomb, *next;
     bool        found = false;
 
-    DL_FOREACH_SAFE(w->tombs, tomb, next)
-    {
+    DL_FOREACH_SAFE (w->tombs, tomb, next) {
         if (tomb->until_us < now_us) {
             DL_DELETE(w->tombs, tomb);
             free(tomb);
@@ -321,8 +325,7 @@ static void describe_refusal(const world_line *line, const world_row *mine, hf_v
     int64_t          again_ms = INT64_MAX;
     int64_t          place = 1;
 
-    DL_FOREACH(line->rows, row)
-    {
+    DL_FOREACH (line->rows, row) {
         if (row == mine)
             break;
         if (left_ms(row, now_us) < again_ms)
@@ -342,8 +345,7 @@ static int64_t sum_before(const world_line *line, const world_row *mine)
     const world_row *row;
     int64_t          sum = 0;
 
-    DL_FOREACH(line->rows, row)
-    {
+    DL_FOREACH (line->rows, row) {
         if (row == mine)
             break;
         sum += row->weight;
@@ -482,10 +484,10 @@ void world_break(world *w, hf_request *request, int64_t now_us)
     if (line == NULL)
         return;
     reap(w, line, now_us);
-    DL_FOREACH_SAFE(line->rows, row, next)
-    {
+    DL_FOREACH_SAFE (line->rows, row, next) {
         if (request->claim_hex != NULL ? !hf__id_equal(&row->id, &id) : !row->granted)
             continue;
+        ring_always(w, row); /* whose it was hears of it too */
         row_remove(line, row);
         request->verdict.removed++;
     }
@@ -508,14 +510,13 @@ void world_visit(world *w, const hf_request                                     
     world_row  *row;
 
     HASH_SORT(w->lines, by_name);
-    HASH_ITER(hh, w->lines, line, next)
-    {
+    HASH_ITER (hh, w->lines, line, next) {
         int64_t place = 0;
         if (request->name != NULL &&
             (line->name_len != request->name_len || memcmp(line->name, request->name, request->name_len) != 0))
             continue;
-        DL_FOREACH(line->rows, row)
-        if (!each(line, row, row->granted ? 0 : ++place, arg))
-            return;
+        DL_FOREACH (line->rows, row)
+            if (!each(line, row, row->granted ? 0 : ++place, arg))
+                return;
     }
 }

@@ -78,6 +78,7 @@ static int break_these(hf__sql *sql, const hf_id *id, int64_t *removed)
         if (place->gone || (id != NULL ? !hf__id_equal(&place->id, id) : i >= granted))
             continue;
         status = hf__sql_remove(sql, place);
+        hf__sql_bell_note(sql->bells, place); /* whose it was hears of it too */
         (*removed)++;
     }
     return status;

@@ -139,7 +139,7 @@ int hf__sql_abandon(hf__sql *sql, int status)
 }
 
 /* A bell that there is no memory for is left out: the waiter then asks again in time. */
-static bool note_bell(void *arg, hf__place *place)
+bool hf__sql_bell_note(void *arg, hf__place *place)
 {
     hf__sql_bells *bells = arg;
 
@@ -161,7 +161,7 @@ int hf__sql_leave(hf__sql *sql)
 
     if (!sql->dirty)
         return hf__sql_abandon(sql, HF_OK);
-    hf__queue_to_wake(&sql->queue, note_bell, sql->bells);
+    hf__queue_to_wake(&sql->queue, hf__sql_bell_note, sql->bells);
     status = sql->ops->commit(sql->conn, sql->err);
     return status == HF_OK ? HF_OK : hf__sql_abandon(sql, status);
 }

@@ -142,6 +142,9 @@ int hf__sql_abandon(hf__sql *sql, int status);
 
 int hf__sql_run(hf__sql *sql, int statement, const hf__sql_value *args, int count);
 
+/* After the commit this place's client gets news of its claim. `bells` is a hf__sql_bells; false: no memory. */
+bool hf__sql_bell_note(void *bells, hf__place *place);
+
 /* Deletes a place's row. */
 int hf__sql_remove(hf__sql *sql, hf__place *place);
 

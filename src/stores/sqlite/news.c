@@ -278,8 +278,7 @@ void hf__newsroom_close(hf__newsroom *room)
     hf__waiter *waiter, *next;
 
     stop_thread(room);
-    HASH_ITER(hh, room->waiters, waiter, next)
-    {
+    HASH_ITER (hh, room->waiters, waiter, next) {
         drop_waiter(room, waiter);
     }
     close(room->epoll_fd);
