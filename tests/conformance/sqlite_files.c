@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The embedded store and its files: where they may lie, with which rights they are made, what is refused, and what
+ * happens when they are taken away, full or of another boot.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "conformance/helper.h"
+#include "conformance/sqlite_roles.h"
+#include "conformance/suite.h"
+#include "stores/sqlite/fifo.h"
+#include "stores/sqlite/path.h"
+
+extern const hf_store_ops hf__sqlite_ops;
+
+static char here[PATH_MAX];
+
+/* A new folder of our own below the test's, and a URL in it. */
+static const char *fresh_folder(void)
+{
+    static char folder[PATH_MAX + 32];
+
+    snprintf(folder, sizeof folder, "%s/folder.XXXXXX", here);
+    assert_non_null(mkdtemp(folder));
+    return folder;
+}
+
+static const char *url_in(const char *folder, const char *rest)
+{
+    static char url[PATH_MAX + 128];
+
+    snprintf(url, sizeof url, "sqlite://%s/%s", folder, rest);
+    return url;
+}
+
+static party *open_url(const char *url)
+{
+    suite_spec spec = {"sqlite", &hf__sqlite_ops, url};
+
+    return party_open(&spec, "files");
+}
+
+static void expect_refusal(const char *url, int status, const char *word)
+{
+    hf_error err;
+    int      got = party_refused(&hf__sqlite_ops, url, &err);
+
+    if (got != status || err.status != status || strstr(err.text, word) == NULL)
+        fail_msg("%s: %s: '%s' (wanted %s and '%s')", url, hf_status_name(got), err.text, hf_status_name(status), word);
+}
+
+static mode_t mode_of(const char *folder, const char *file)
+{
+    char        path[PATH_MAX + 64];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    assert_int_equal(lstat(path, &st), 0);
+    return st.st_mode & 07777;
+}
+
+static bool exists(const char *folder, const char *file)
+{
+    char        path[PATH_MAX + 64];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    return lstat(path, &st) == 0;
+}
+
+static void write_file(const char *folder, const char *file, const char *text)
+{
+    char  path[PATH_MAX + 64];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    f = fopen(path, "we");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void sql(const char *folder, const char *text)
+{
+    char     path[PATH_MAX + 64], *error = NULL;
+    sqlite3 *db;
+
+    snprintf(path, sizeof path, "%s/l.db", folder);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    if (sqlite3_exec(db, text, NULL, NULL, &error) != SQLITE_OK)
+        fail_msg("%s: %s", text, error);
+    sqlite3_close(db);
+}
+
+/* ---- rights ------------------------------------------------------------------------------------------------------ */
+
+static void made_for_the_owner_alone(void **state)
+{
+    const char *folder = fresh_folder();
+    mode_t      before = umask(0);
+    party      *p = open_url(url_in(folder, "l.db"));
+    hf_claim    one = claim_first(&kind_mutex, "name");
+
+    (void)state;
+    must_grant(p, &one);
+    umask(before);
+    assert_int_equal(mode_of(folder, "l.db"), 0600);
+    assert_int_equal(mode_of(folder, "l.db-wal"), 0600);
+    assert_int_equal(mode_of(folder, "l.db-shm"), 0600);
+    assert_int_equal(mode_of(folder, "l.db-clients"), 0700);
+    party_close(p);
+}
+
+static void made_for_a_group(void **state)
+{
+    const char *folder = fresh_folder();
+    mode_t      before = umask(077);
+    party      *p = open_url(url_in(folder, "l.db?mode=0660"));
+    char        hex[HF_ID_HEX], fifo[64];
+
+    (void)state;
+    umask(before);
+    hf__id_hex(&party_store(p)->env->client, hex);
+    snprintf(fifo, sizeof fifo, "l.db-clients/%s", hex);
+    assert_int_equal(mode_of(folder, "l.db"), 0660);
+    assert_int_equal(mode_of(folder, "l.db-clients"), 0770);
+    assert_int_equal(mode_of(folder, fifo), 0660);
+    party_close(p);
+}
+
+static void bad_urls(void **state)
+{
+    const char *folder = fresh_folder();
+    char        longest[PATH_MAX + 32];
+
+    (void)state;
+    expect_refusal(url_in(folder, "l.db?mod=0660"), HF_EINVALID, "mod");
+    expect_refusal(url_in(folder, "l.db?mode=0666"), HF_EINVALID, "0666");
+    expect_refusal(url_in(folder, "l.db?group=root"), HF_EINVALID, "mode=0660");
+    expect_refusal(url_in(folder, "l.db?mode=0660&group=no-such-group-here"), HF_EINVALID, "no such group");
+    expect_refusal("sqlite://host/l.db", HF_EINVALID, "three slashes");
+    expect_refusal(url_in(folder, ""), HF_EINVALID, "folder");
+    expect_refusal(url_in(folder, ".."), HF_EINVALID, "folder");
+    expect_refusal(url_in(folder, "missing/l.db"), HF_EREFUSED, "missing");
+    snprintf(longest, sizeof longest, "sqlite:///%0*d", 4060, 0);
+    expect_refusal(longest, HF_EREFUSED, "");
+    assert_false(exists(folder, "l.db"));
+    assert_false(exists(folder, "missing"));
+}
+
+static void folder_that_others_may_write_to(void **state)
+{
+    const char *folder = fresh_folder();
+
+    (void)state;
+    assert_int_equal(chmod(folder, 0777), 0);
+    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "others may write");
+    assert_false(exists(folder, "l.db"));
+    assert_int_equal(chmod(folder, 01777), 0);
+    party_close(open_url(url_in(folder, "l.db")));
+    assert_true(exists(folder, "l.db"));
+    if (geteuid() == 0) {
+        char path[PATH_MAX + 64];
+        snprintf(path, sizeof path, "%s/l.db", folder);
+        assert_int_equal(chown(path, 12345, 12345), 0);
+        expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "12345");
+    }
+}
+
+static void folder_above_that_others_may_write_to(void **state)
+{
+    const char *folder = fresh_folder();
+    char        inner[PATH_MAX + 64];
+
+    (void)state;
+    snprintf(inner, sizeof inner, "%s/inner", folder);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    assert_int_equal(chmod(folder, 0777), 0);
+    expect_refusal(url_in(folder, "inner/l.db"), HF_EREFUSED, "rename");
+    assert_int_equal(chmod(folder, 01777), 0);
+    party_close(open_url(url_in(folder, "inner/l.db")));
+}
+
+static void symbolic_links(void **state)
+{
+    const char *folder = fresh_folder();
+    char        link[PATH_MAX + 64], target[PATH_MAX + 64];
+
+    (void)state;
+    snprintf(link, sizeof link, "%s/l.db", folder);
+    snprintf(target, sizeof target, "%s/target.db", folder);
+    assert_int_equal(symlink(target, link), 0);
+    assert_int_equal(chmod(folder, 01777), 0);
+    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "symbolic link");
+    assert_false(exists(folder, "target.db"));
+    write_file(folder, "target.db", "");
+    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "symbolic link");
+    assert_int_equal(chmod(folder, 0700), 0);
+    party_close(open_url(url_in(folder, "l.db"))); /* one's own link in one's own folder */
+    assert_true(exists(folder, "target.db-clients"));
+}
+
+static void linked_folder_in_a_public_one(void **state)
+{
+    const char *folder = fresh_folder();
+    char        inner[PATH_MAX + 64], link[PATH_MAX + 64];
+
+    (void)state;
+    snprintf(inner, sizeof inner, "%s/inner", folder);
+    snprintf(link, sizeof link, "%s/link", folder);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    assert_int_equal(symlink(inner, link), 0);
+    assert_int_equal(chmod(folder, 01777), 0);
+    expect_refusal(url_in(folder, "link/l.db"), HF_EREFUSED, "symbolic link");
+    assert_false(exists(folder, "inner/l.db"));
+}
+
+static void clients_folder_that_is_a_link(void **state)
+{
+    const char *folder = fresh_folder();
+    char        link[PATH_MAX + 64];
+
+    (void)state;
+    snprintf(link, sizeof link, "%s/l.db-clients", folder);
+    assert_int_equal(symlink("/tmp", link), 0);
+    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "l.db-clients");
+}
+
+/* ---- file systems ------------------------------------------------------------------------------------------------ */
+
+static void local_file_systems(void **state)
+{
+    (void)state;
+    assert_string_equal(hf__sqlite_local_fs(0xef53), "ext");
+    assert_string_equal(hf__sqlite_local_fs(0x58465342), "xfs");
+    assert_string_equal(hf__sqlite_local_fs(0x9123683e), "btrfs");
+    assert_string_equal(hf__sqlite_local_fs(0xffffffff9123683eUL), "btrfs"); /* where f_type is signed */
+    assert_string_equal(hf__sqlite_local_fs(0x01021994), "tmpfs");
+    assert_null(hf__sqlite_local_fs(0x6969));     /* nfs */
+    assert_null(hf__sqlite_local_fs(0xff534d42)); /* cifs */
+    assert_null(hf__sqlite_local_fs(0xfe534d42)); /* smb2 */
+    assert_null(hf__sqlite_local_fs(0x65735546)); /* fuse */
+    assert_null(hf__sqlite_local_fs(0x01021997)); /* 9p */
+    assert_null(hf__sqlite_local_fs(0x19800202)); /* mqueue */
+    assert_null(hf__sqlite_local_fs(0));
+}
+
+static void unknown_file_systems(void **state)
+{
+    (void)state;
+    expect_refusal("sqlite:///proc/l.db", HF_EREFUSED, "file system");
+    expect_refusal("sqlite:///proc/no/such/folder/l.db", HF_EREFUSED, "file system");
+    expect_refusal("sqlite:///sys/l.db", HF_EREFUSED, "file system");
+}
+
+/* ---- what is in the file ----------------------------------------------------------------------------------------- */
+
+static void not_a_database(void **state)
+{
+    const char *folder = fresh_folder();
+    char        path[PATH_MAX + 64], text[64] = "";
+    FILE       *f;
+
+    (void)state;
+    write_file(folder, "l.db", "these are somebody's notes, and a thousand bytes are not needed for that\n");
+    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "no SQLite database");
+    snprintf(path, sizeof path, "%s/l.db", folder);
+    f = fopen(path, "re");
+    assert_non_null(fgets(text, 6, f));
+    fclose(f);
+    assert_string_equal(text, "these");
+}
+
+static void not_a_file(void **state)
+{
+    const char *folder = fresh_folder();
+    char        path[PATH_MAX + 64];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/l.db", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "special file");
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "folder");
+}
+
+static void newer_layout(void **state)
+{
+    const char *folder = fresh_folder();
+
+    (void)state;
+    party_close(open_url(url_in(folder, "l.db")));
+    sql(folder, "UPDATE holdfast_meta SET value = 99 WHERE key = 'schema'");
+    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "layout 99");
+}
+
+/* As after a reboot: no claim counts any more, and fences still rise. */
+static void another_boot(void **state)
+{
+    const char *folder = fresh_folder();
+    party      *p = open_url(url_in(folder, "l.db"));
+    hf_claim    one = claim_first(&kind_mutex, "boot"), two = claim_second(&kind_mutex, "boot");
+    int64_t     fence = must_grant(p, &one);
+
+    (void)state;
+    party_close(p);
+    p = open_url(url_in(folder, "l.db"));
+    assert_int_equal(attempt(p, &two, false).answer, HF_REFUSED); /* its client is gone, its lease is not over */
+    party_close(p);
+    sql(folder, "UPDATE holdfast_meta SET value = 'another-boot' WHERE key = 'boot'");
+    p = open_url(url_in(folder, "l.db"));
+    assert_holds(p, "boot", 0, 0);
+    two = claim_new_id(two);
+    assert_true(must_grant(p, &two) > fence);
+    party_close(p);
+}
+
+/* ... also when the machine's wall clock went back meanwhile. */
+static void another_boot_with_an_earlier_clock(void **state)
+{
+    const char *folder = fresh_folder();
+    int64_t     ahead = hf__wall_us() + 86400 * HF_US_PER_S;
+    hf_claim    one = claim_first(&kind_mutex, "boot");
+    char        text[160];
+    party      *p;
+
+    (void)state;
+    party_close(open_url(url_in(folder, "l.db")));
+    snprintf(text, sizeof text,
+             "UPDATE holdfast_meta SET value = 'another-boot' WHERE key = 'boot';"
+             "UPDATE holdfast_meta SET value = %lld WHERE key = 'ceiling'",
+             (long long)ahead);
+    sql(folder, text);
+    p = open_url(url_in(folder, "l.db"));
+    assert_true(must_grant(p, &one) > ahead);
+    party_close(p);
+}
+
+static void a_clock_that_differs(void **state)
+{
+    const char *folder = fresh_folder();
+    hf_claim    one = claim_first(&kind_mutex, "clock");
+    hf_request  request = {.verb = HF_VERB_ATTEMPT, .claim = &one, .queue = true};
+    party      *p;
+
+    (void)state;
+    party_close(open_url(url_in(folder, "l.db")));
+    sql(folder, "UPDATE holdfast_meta SET value = value + 3600000000 WHERE key = 'ceiling'");
+    p = open_url(url_in(folder, "l.db"));
+    verb(p, &request);
+    assert_int_equal(request.status, HF_EREFUSED);
+    assert_non_null(strstr(request.err.text, "another clock"));
+    party_close(p);
+}
+
+/* ---- taken away -------------------------------------------------------------------------------------------------- */
+
+static void expect_all_refused(party *p, hf_claim *held)
+{
+    hf_claim   other = claim_first(&kind_mutex, "another");
+    hf_renewal renewal = {held, LONG_MS, 77};
+    hf_request requests[] = {{.verb = HF_VERB_ATTEMPT, .claim = &other, .queue = true},
+                             {.verb = HF_VERB_RELEASE, .claim = held},
+                             {.verb = HF_VERB_RENEW, .renewals = &renewal, .count = 1}};
+
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        verb(p, &requests[i]);
+        assert_int_equal(requests[i].status, HF_EREFUSED);
+        assert_non_null(strstr(requests[i].err.text, "replaced or removed"));
+    }
+    assert_int_equal(renewal.answer, HF_RENEWAL_UNKNOWN);
+}
+
+static void removed_while_in_use(void **state)
+{
+    const char *folder = fresh_folder();
+    party      *p = open_url(url_in(folder, "l.db")), *next;
+    hf_claim    one = claim_first(&kind_mutex, "gone"), two = claim_second(&kind_mutex, "gone");
+    char        path[PATH_MAX + 64];
+
+    (void)state;
+    must_grant(p, &one);
+    snprintf(path, sizeof path, "%s/l.db", folder);
+    assert_int_equal(unlink(path), 0);
+    expect_all_refused(p, &one);
+    next = open_url(url_in(folder, "l.db")); /* a new file; the old users are told, not let in beside */
+    must_grant(next, &two);
+    expect_all_refused(p, &one);
+    party_close(next);
+    party_close(p);
+}
+
+static void replaced_while_in_use(void **state)
+{
+    const char *folder = fresh_folder();
+    party      *p = open_url(url_in(folder, "l.db"));
+    hf_claim    one = claim_first(&kind_mutex, "gone");
+    char        path[PATH_MAX + 64], aside[PATH_MAX + 64];
+
+    (void)state;
+    must_grant(p, &one);
+    snprintf(path, sizeof path, "%s/l.db", folder);
+    snprintf(aside, sizeof aside, "%s/aside.db", folder);
+    assert_int_equal(rename(path, aside), 0);
+    write_file(folder, "l.db", "");
+    expect_all_refused(p, &one);
+    assert_int_equal(rename(aside, path), 0);
+    assert_true(release(p, &one).found);
+    party_close(p);
+}
+
+static void relative_paths_stay(void **state)
+{
+    const char *folder = fresh_folder();
+    party      *p;
+    hf_claim    one = claim_first(&kind_mutex, "name");
+
+    (void)state;
+    assert_int_equal(chdir(folder), 0);
+    p = open_url("sqlite:l.db");
+    assert_int_equal(chdir("/"), 0);
+    must_grant(p, &one);
+    assert_true(release(p, &one).found);
+    party_close(p);
+    assert_int_equal(chdir(here), 0);
+    assert_true(exists(folder, "l.db"));
+}
+
+/* ---- in other processes: another user, a full disk, another time namespace ---------------------------------------- */
+
+static void expect_role(const char *role, const char *arg, const char *wanted)
+{
+    const char *args[] = {role, arg, NULL};
+    char        line[600];
+    helper     *h = helper_start(args);
+
+    assert_true(helper_line(h, line, sizeof line));
+    if (strncmp(line, "skip", 4) == 0) {
+        helper_wait(h);
+        if (getenv("CI") != NULL)
+            fail_msg("%s", line);
+        print_message("%s\n", line);
+        skip();
+    }
+    if (strstr(line, wanted) == NULL)
+        fail_msg("'%s' is not in '%s'", wanted, line);
+    assert_int_equal(helper_wait(h), 0);
+}
+
+static void unwritable_folder(void **state)
+{
+    const char *folder = fresh_folder();
+
+    (void)state;
+    assert_int_equal(chmod(folder, 0555), 0);
+    expect_role("open", url_in(folder, "l.db"), "HF_EREFUSED");
+    expect_role("open", url_in(folder, "l.db"), folder);
+}
+
+static void unreadable_file(void **state)
+{
+    const char *folder = fresh_folder();
+    char        path[PATH_MAX + 64];
+
+    (void)state;
+    party_close(open_url(url_in(folder, "l.db")));
+    snprintf(path, sizeof path, "%s/l.db", folder);
+    assert_int_equal(chmod(path, 0), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
+    expect_role("open", url_in(folder, "l.db"), "HF_EREFUSED");
+}
+
+static void default_place(void **state)
+{
+    const char *folder = fresh_folder();
+    char        path[PATH_MAX + 64];
+
+    (void)state;
+    if (geteuid() == 0)
+        assert_int_equal(chown(folder, SOMEBODY, SOMEBODY), 0);
+    snprintf(path, sizeof path, "%s/state", folder);
+    setenv("XDG_STATE_HOME", path, 1);
+    expect_role("open", "sqlite:", "HF_OK");
+    assert_int_equal(mode_of(folder, "state"), 0700);
+    assert_int_equal(mode_of(folder, "state/holdfast"), 0700);
+    assert_int_equal(mode_of(folder, "state/holdfast/locks.db"), 0600);
+}
+
+static void full_disk(void **state)
+{
+    (void)state;
+    expect_role("full", fresh_folder(), "full disk survived");
+}
+
+static void time_namespace(void **state)
+{
+    (void)state;
+    expect_role("timens", url_in(fresh_folder(), "l.db"), "time namespace");
+}
+
+/* ---- bells whose reader comes and goes ---------------------------------------------------------------------------- */
+
+typedef struct flicker {
+    const char *path;
+    atomic_bool stop;
+} flicker;
+
+static void *run_flicker(void *arg)
+{
+    flicker *f = arg;
+
+    while (!atomic_load(&f->stop)) {
+        int fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0)
+            close(fd);
+    }
+    return NULL;
+}
+
+/* The reading end goes away between the opening and the writing, again and again. The default of SIGPIPE would end us. */
+static void broken_bells_raise_nothing(void **state)
+{
+    const char  *folder = fresh_folder();
+    hf__fifos    fifos = {.read_fd = -1, .write_fd = -1};
+    hf__sql_life life = {.client = {{1, 2, 3}}};
+    char         hex[HF_ID_HEX], path[PATH_MAX + 128];
+    flicker      f = {.path = path};
+    pthread_t    thread;
+    struct stat  st;
+    sigset_t     pending;
+    int          rung = 0;
+
+    (void)state;
+    hf__id_hex(&life.client, hex);
+    snprintf(path, sizeof path, "%s/%s", folder, hex);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(stat(path, &st), 0);
+    life.device = (int64_t)st.st_dev;
+    life.inode = (int64_t)st.st_ino;
+    fifos.dir_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(pthread_create(&thread, NULL, run_flicker, &f), 0);
+    for (int i = 0; i < 200000 && rung < 2000; i++)
+        rung += hf__fifos_ring(&fifos, &life, &life.client) == HF__ALIVE;
+    atomic_store(&f.stop, true);
+    pthread_join(thread, NULL);
+    close(fifos.dir_fd);
+    assert_true(rung > 0);
+    sigpending(&pending);
+    assert_false(sigismember(&pending, SIGPIPE));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(made_for_the_owner_alone),
+        cmocka_unit_test(made_for_a_group),
+        cmocka_unit_test(bad_urls),
+        cmocka_unit_test(folder_that_others_may_write_to),
+        cmocka_unit_test(folder_above_that_others_may_write_to),
+        cmocka_unit_test(symbolic_links),
+        cmocka_unit_test(linked_folder_in_a_public_one),
+        cmocka_unit_test(clients_folder_that_is_a_link),
+        cmocka_unit_test(local_file_systems),
+        cmocka_unit_test(unknown_file_systems),
+        cmocka_unit_test(not_a_database),
+        cmocka_unit_test(not_a_file),
+        cmocka_unit_test(newer_layout),
+        cmocka_unit_test(another_boot),
+        cmocka_unit_test(another_boot_with_an_earlier_clock),
+        cmocka_unit_test(a_clock_that_differs),
+        cmocka_unit_test(removed_while_in_use),
+        cmocka_unit_test(replaced_while_in_use),
+        cmocka_unit_test(relative_paths_stay),
+        cmocka_unit_test(unwritable_folder),
+        cmocka_unit_test(unreadable_file),
+        cmocka_unit_test(default_place),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(time_namespace),
+        cmocka_unit_test(broken_bells_raise_nothing),
+    };
+
+    if (argc > 1)
+        return play_files(argc, argv);
+    assert_non_null(getcwd(here, sizeof here));
+    return cmocka_run_group_tests_name("sqlite and its files", tests, NULL, NULL);
+}

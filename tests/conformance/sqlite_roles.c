@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/* The roles of the embedded store's tests. See sqlite_roles.h. */
+#include "conformance/sqlite_roles.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "conformance/suite.h"
+
+extern const hf_store_ops hf__sqlite_ops;
+
+static const suite_spec spec = {"sqlite", &hf__sqlite_ops, PROCESS_URL};
+
+static void say(const char *line)
+{
+    printf("%s\n", line);
+    fflush(stdout);
+}
+
+/* Takes a name, says so, and stays. */
+_Noreturn static void role_hold(const char *name)
+{
+    party   *p = party_open(&spec, "holder");
+    hf_claim one = claim_first(&kind_mutex, name);
+
+    if (attempt(p, &one, true).answer == HF_GRANTED)
+        say("held");
+    for (;;)
+        pause();
+}
+
+/* The same, with a child that outlives it and has inherited its descriptors, as a guardian would. */
+_Noreturn static void role_guarded(const char *name)
+{
+    party   *p = party_open(&spec, "guarded");
+    hf_claim one = claim_first(&kind_mutex, name);
+    char     line[32];
+    pid_t    child;
+
+    must_grant(p, &one);
+    child = fork();
+    if (child == 0) {
+        for (;;)
+            pause();
+    }
+    snprintf(line, sizeof line, "%d", (int)child);
+    say(line);
+    for (;;)
+        pause();
+}
+
+/* Queues for a name, says so, waits, says "entered" with the time. */
+static int role_wait(const char *name)
+{
+    party   *p = party_open(&spec, "waiter");
+    hf_claim one = claim_first(&kind_mutex, name);
+    char     line[64];
+    unsigned attempts = 0;
+
+    attempt(p, &one, true);
+    say("queued");
+    if (!enter(p, &one, 60000, &attempts))
+        return 1;
+    snprintf(line, sizeof line, "%lld %u", (long long)hf__now_us(), attempts);
+    say(line);
+    for (;;)
+        pause();
+}
+
+/* Stands in the middle of a write transaction. */
+static int role_write(void)
+{
+    sqlite3 *db;
+
+    if (sqlite3_open(PROCESS_FILE, &db) != SQLITE_OK ||
+        sqlite3_exec(db, "BEGIN IMMEDIATE; UPDATE holdfast_meta SET value = value", NULL, NULL, NULL) != SQLITE_OK)
+        return 1;
+    say("writing");
+    for (;;)
+        pause();
+}
+
+/* One of a crowd. What is inside, and the last fence, stand in a page that all share. */
+shared_page *share_page(void)
+{
+    int          fd = open("crowd.page", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    shared_page *page;
+
+    if (fd < 0 || ftruncate(fd, sizeof *page) != 0)
+        abort();
+    page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return page != MAP_FAILED ? page : NULL;
+}
+
+#define CROWD_READERS 1000 /* a writer's weight here */
+
+static hf_claim crowd_claim(unsigned which, unsigned *seed, int64_t *weight, int64_t *capacity)
+{
+    static const char *const names[CROWD_NAMES] = {"crowd:mutex", "crowd:fair", "crowd:rw", "crowd:permits"};
+    hf_claim                 claim;
+
+    *weight = *capacity = 1;
+    if (which < 2)
+        return claim_first(&suite_kinds[which], names[which]);
+    if (which == 2) {
+        claim = claim_first(&kind_rw, names[which]);
+        claim.mode = rand_r(seed) % 4 == 0 ? HF_MODE_EXCLUSIVE : HF_MODE_SHARED;
+        *capacity = CROWD_READERS;
+        *weight = claim.mode == HF_MODE_EXCLUSIVE ? CROWD_READERS : 1;
+        return claim;
+    }
+    *capacity = 5;
+    *weight = 1 + rand_r(seed) % 3;
+    return claim_counted(names[which], *capacity, *weight);
+}
+
+static void crowd_hold(shared_page *page, unsigned which, int64_t fence, int64_t weight, int64_t capacity, unsigned us)
+{
+    bool    alone = weight == capacity;
+    int64_t inside = atomic_fetch_add(&page->names[which].weight, weight) + weight;
+
+    if (inside > capacity)
+        atomic_fetch_add(&page->violations, 1);
+    if (alone && atomic_exchange(&page->names[which].fence, fence) >= fence)
+        atomic_fetch_add(&page->fence_faults, 1);
+    usleep(us);
+    if (alone && atomic_load(&page->names[which].fence) != fence)
+        atomic_fetch_add(&page->violations, 1);
+    atomic_fetch_sub(&page->names[which].weight, weight);
+    atomic_fetch_add(&page->grants, 1);
+}
+
+static int role_crowd(int64_t for_ms, unsigned seed)
+{
+    party       *p = party_open(&spec, "crowd");
+    shared_page *page = share_page();
+    int64_t      until_us = hf__after_ms(hf__now_us(), for_ms), weight, capacity;
+
+    while (hf__now_us() < until_us) {
+        unsigned which = (unsigned)rand_r(&seed) % CROWD_NAMES;
+        hf_claim claim = crowd_claim(which, &seed, &weight, &capacity);
+        if (!enter(p, &claim, rand_r(&seed) % 8 == 0 ? 2 : 20000, NULL)) {
+            atomic_fetch_add(&page->timeouts, 1);
+            continue;
+        }
+        crowd_hold(page, which, claim.mark, weight, capacity, (unsigned)rand_r(&seed) % 1000);
+        release(p, &claim);
+    }
+    party_close(p);
+    return 0;
+}
+
+int play_process(int argc, char **argv)
+{
+    if (argc >= 3 && strcmp(argv[1], "hold") == 0)
+        role_hold(argv[2]);
+    if (argc >= 3 && strcmp(argv[1], "guarded") == 0)
+        role_guarded(argv[2]);
+    if (argc >= 3 && strcmp(argv[1], "wait") == 0)
+        return role_wait(argv[2]);
+    if (argc >= 2 && strcmp(argv[1], "write") == 0)
+        return role_write();
+    if (argc >= 4 && strcmp(argv[1], "crowd") == 0)
+        return role_crowd(strtoll(argv[2], NULL, 10), (unsigned)strtoul(argv[3], NULL, 10));
+    return 64;
+}
+
+/* ---- roles of the tests of files --------------------------------------------------------------------------------- */
+
+/* Opens as somebody who is not root, and says what came of it. */
+static int role_open(const char *url)
+{
+    hf_error err;
+    int      status;
+
+    if (geteuid() == 0 &&
+        (setresgid(SOMEBODY, SOMEBODY, SOMEBODY) != 0 || setresuid(SOMEBODY, SOMEBODY, SOMEBODY) != 0))
+        return 1;
+    status = party_refused(&hf__sqlite_ops, url, &err);
+    printf("%s %s\n", hf_status_name(status), err.text);
+    return 0;
+}
+
+static bool fill_up(const char *folder)
+{
+    char path[512], block[4096] = {1};
+    int  fd;
+
+    snprintf(path, sizeof path, "%s/filler", folder);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    while (write(fd, block, sizeof block) > 0)
+        continue;
+    close(fd);
+    return errno == ENOSPC;
+}
+
+static void room_again(const char *folder)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/filler", folder);
+    unlink(path);
+}
+
+/* Takes names until the disk is full: that must be said so, leave what is held alone, and pass when there is room. */
+static void live_through_full_disk(party *p, const char *folder)
+{
+    hf_claim held = claim_first(&kind_mutex, "full:held");
+    char     name[32];
+    int      status = HF_OK, i;
+
+    must_grant(p, &held);
+    assert_true(fill_up(folder));
+    for (i = 0; i < 20000 && status == HF_OK; i++) {
+        snprintf(name, sizeof name, "full:%d", i);
+        hf_claim   one = claim_first(&kind_mutex, name);
+        hf_request request = {.verb = HF_VERB_ATTEMPT, .claim = &one, .queue = true};
+        verb(p, &request);
+        status = request.status;
+    }
+    assert_int_equal(status, HF_EEXHAUSTED);
+    assert_true(holds_claim(p, &held, true));
+    room_again(folder);
+    hf_claim again = claim_first(&kind_mutex, name);
+    assert_holds(p, name, 0, 0); /* what failed was undone */
+    must_grant(p, &again);
+    assert_int_equal(renew(p, &held, LONG_MS), HF_RENEWAL_RENEWED);
+    assert_true(release(p, &held).found);
+}
+
+/* In a mount namespace of its own, so that nothing stays mounted. */
+static int role_full(const char *folder)
+{
+    char       url[512];
+    suite_spec full = {"sqlite", &hf__sqlite_ops, url};
+    party     *p;
+
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", folder, "tmpfs", 0, "size=400k,mode=0700") != 0) {
+        say("skip: a small file system to fill needs the right to mount");
+        return 0;
+    }
+    snprintf(url, sizeof url, "sqlite://%s/l.db", folder);
+    p = party_open(&full, "full");
+    live_through_full_disk(p, folder);
+    party_close(p);
+    say("full disk survived");
+    return 0;
+}
+
+/* The new time namespace is that of children. */
+static int role_timens(const char *url)
+{
+    hf_error err;
+    int      fd, status = 0;
+    pid_t    child;
+
+    if (unshare(CLONE_NEWTIME) != 0) {
+        say("skip: a time namespace needs the right to make one");
+        return 0;
+    }
+    fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, "boottime 1000 0\n", 16) != 16)
+        return 1;
+    close(fd);
+    child = fork();
+    if (child == 0) {
+        party_refused(&hf__sqlite_ops, url, &err);
+        say(err.text);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return status;
+}
+
+int play_files(int argc, char **argv)
+{
+    if (argc >= 3 && strcmp(argv[1], "open") == 0)
+        return role_open(argv[2]);
+    if (argc >= 3 && strcmp(argv[1], "full") == 0)
+        return role_full(argv[2]);
+    if (argc >= 3 && strcmp(argv[1], "timens") == 0)
+        return role_timens(argv[2]);
+    return 64;
+}
