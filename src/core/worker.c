@@ -352,24 +352,47 @@ static void op_tell(hf__op *op)
     op_free(op);
 }
 
+/* One at a time, since a callback may free the handle of another operation. */
+static hf__op *take_done(hf_client *client)
+{
+    hf__op *op;
+
+    pthread_mutex_lock(&client->mutex);
+    op = client->worker.done;
+    if (op != NULL)
+        DL_DELETE(client->worker.done, op);
+    pthread_mutex_unlock(&client->mutex);
+    return op;
+}
+
+/* Under the mutex: how many are done now. What their callbacks start and finish is for the next call. */
+static int begin_dispatch(hf__worker *worker)
+{
+    uint64_t value;
+    hf__op  *op;
+    int      count;
+
+    if (worker->fd >= 0)
+        while (read(worker->fd, &value, sizeof value) < 0 && errno == EINTR)
+            ;
+    DL_COUNT(worker->done, op, count);
+    return count;
+}
+
 int hf_dispatch(hf_client *client)
 {
-    hf__op  *list, *op, *next;
-    uint64_t value;
-    int      count = 0;
+    hf__op *op;
+    int     count;
+    int     called = 0;
 
     if (client == NULL || hf__client_check_fork(client, NULL) != HF_OK)
         return client == NULL ? HF_EINVALID : HF_EFORKED;
     pthread_mutex_lock(&client->mutex);
-    list = client->worker.done;
-    client->worker.done = NULL;
-    if (client->worker.fd >= 0)
-        while (read(client->worker.fd, &value, sizeof value) < 0 && errno == EINTR)
-            ;
+    count = begin_dispatch(&client->worker);
     pthread_mutex_unlock(&client->mutex);
-    DL_FOREACH_SAFE (list, op, next) {
+    while (called < count && (op = take_done(client)) != NULL) {
         op_tell(op);
-        count++;
+        called++;
     }
-    return count;
+    return called;
 }

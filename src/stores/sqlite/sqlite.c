@@ -2,21 +2,18 @@
 /*
  * The embedded store: the ticket design (stores/sql) on one SQLite file, for the processes of one machine.
  *
- * Each verb is one transaction on this client's connection, done in the call under the store's mutex. Bells are rung and
+ * Each verb is one transaction on this client's connection, done in the call when it is its turn. Bells are rung and
  * news is posted after the commit, with no lock held.
  */
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <holdfast/store.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/id.h"
-#include "base/name.h"
+#include "base/turn.h"
 #include "stores/sqlite/check.h"
 #include "stores/sqlite/conn.h"
 #include "stores/sqlite/fifo.h"
@@ -32,7 +29,7 @@ typedef struct sqlite_store {
     hf__sqlite_path path;
     hf__fifos       fifos;
     hf__newsroom    news;
-    pthread_mutex_t mutex; /* of conn and sql; before news.mutex */
+    hf__turn        turn; /* of conn and sql; before news.mutex */
     hf__conn        conn;
     hf__sql         sql;
 } sqlite_store;
@@ -62,24 +59,11 @@ static void hook_settled(void *owner, const hf_claim *claim)
 
 static const hf__sql_hooks hooks = {hook_alive, hook_waits, hook_settled};
 
-/* ---- The mutex, with a deadline -------------------------------------------------------------------------------- */
+/* ---- The connection's turn, with a deadline -------------------------------------------------------------------------------- */
 
 static int lock_until(sqlite_store *store, int64_t deadline_us, hf_error *err)
 {
-    struct timespec until;
-    int64_t         left_us;
-
-    if (pthread_mutex_trylock(&store->mutex) == 0)
-        return HF_OK;
-    left_us = deadline_us - hf__now_us();
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(left_us / HF_US_PER_S);
-    until.tv_nsec += (long)(left_us % HF_US_PER_S) * 1000;
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_nsec -= 1000000000L;
-        until.tv_sec++;
-    }
-    if (left_us > 0 && pthread_mutex_clocklock(&store->mutex, CLOCK_MONOTONIC, &until) == 0)
+    if (hf__turn_take(&store->turn, deadline_us))
         return HF_OK;
     return hf__fail(
         err, HF_EUNREACHABLE,
@@ -114,7 +98,7 @@ static void ring_living(sqlite_store *store, hf__sql_bells *bells, const char *n
         if (status != HF_OK)
             return;
         status = hf__sql_reap(&store->sql, name, len, deadline_us, bells, NULL);
-        pthread_mutex_unlock(&store->mutex);
+        hf__turn_give(&store->turn);
         if (status != HF_OK)
             return;
     }
@@ -131,7 +115,7 @@ static void do_bells(sqlite_store *store, hf_request *request, int (*verb)(hf__s
     if (request->status != HF_OK)
         return;
     request->status = verb(&store->sql, request, &bells);
-    pthread_mutex_unlock(&store->mutex);
+    hf__turn_give(&store->turn);
     if (bells.count > 0)
         ring_living(store, &bells, name, len, request->deadline_us);
     free(bells.list);
@@ -145,7 +129,7 @@ static void do_renew(sqlite_store *store, hf_request *request)
     if (request->status != HF_OK)
         return;
     request->status = hf__sql_renew(&store->sql, request);
-    pthread_mutex_unlock(&store->mutex);
+    hf__turn_give(&store->turn);
 }
 
 static void do_list(sqlite_store *store, hf_request *request)
@@ -156,7 +140,7 @@ static void do_list(sqlite_store *store, hf_request *request)
     if (request->status != HF_OK)
         return;
     request->status = hf__sql_list_read(&store->sql, request, &list);
-    pthread_mutex_unlock(&store->mutex);
+    hf__turn_give(&store->turn);
     if (request->status == HF_OK)
         hf__sql_list_tell(list, request);
     hf__sql_list_free(list);
@@ -170,7 +154,7 @@ static void do_check(sqlite_store *store, hf_request *request)
     if (request->status != HF_OK)
         return;
     request->status = hf__sqlite_check(&store->conn, &store->fifos, request->deadline_us, &findings, &request->err);
-    pthread_mutex_unlock(&store->mutex);
+    hf__turn_give(&store->turn);
     if (request->status == HF_OK)
         hf__findings_tell(&findings, request);
 }
@@ -325,7 +309,7 @@ static int sqlite_open(hf_store *base, const hf_url *url, hf_error *err)
     status = hf__newsroom_open(&store->news, base->env, &store->fifos, err);
     if (status != HF_OK)
         goto close_fifos;
-    pthread_mutex_init(&store->mutex, NULL);
+    hf__turn_init(&store->turn);
     store->sql = (hf__sql){.ops = &hf__conn_ops,
                            .conn = &store->conn,
                            .hooks = &hooks,
@@ -351,7 +335,7 @@ static void sqlite_close(hf_store *base)
     hf__fifos_close(&store->fifos);
     hf__sql_finish(&store->sql);
     hf__conn_close(&store->conn);
-    pthread_mutex_destroy(&store->mutex);
+    hf__turn_finish(&store->turn);
 }
 
 const hf_store_ops hf__sqlite_ops = {
