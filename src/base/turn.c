@@ -17,6 +17,7 @@ void hf__turn_init(hf__turn *turn)
 {
     pthread_mutex_init(&turn->mutex, NULL);
     turn->taken = false;
+    turn->waiting = 0;
     turn->waiters = NULL;
 }
 
@@ -32,8 +33,10 @@ static bool wait_for_it(hf__turn *turn, int64_t until_us)
 
     hf__cond_init(&me.cond);
     DL_APPEND(turn->waiters, &me);
+    turn->waiting++;
     while (!me.ours && hf__now_us() < until_us)
         hf__cond_wait_until(&me.cond, &turn->mutex, until_us);
+    turn->waiting--;
     if (!me.ours)
         DL_DELETE(turn->waiters, &me);
     pthread_cond_destroy(&me.cond);

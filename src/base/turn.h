@@ -16,6 +16,7 @@ struct hf__turn_waiter;
 typedef struct hf__turn {
     pthread_mutex_t         mutex; /* of the rest; held for moments only */
     bool                    taken;
+    unsigned                waiting;
     struct hf__turn_waiter *waiters;
 } hf__turn;
 
