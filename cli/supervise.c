@@ -108,13 +108,19 @@ static void pass_on(struct watch *watch, int number)
 
 static void take_signals(struct watch *watch)
 {
-    int number;
+    struct terminal *terminal = &watch->run->terminal;
+    int              number;
 
-    while ((number = signals_next(&watch->run->signals)) != 0)
+    while ((number = signals_next(&watch->run->signals)) != 0) {
+        /* A shell that found us stopped took its terminal, and has now put us to the front. */
+        if (number == SIGCONT && terminal->given && terminal_is_front(terminal))
+            terminal_give(terminal, watch->group);
         pass_on(watch, number);
+    }
 }
 
-/* The command stopped. Where that was job control, we stop as well, so that the shell sees it, and go on together. */
+/* The command stopped. Where it wants the terminal and we have it, it gets it. Where that was job control, we stop as
+ * well, so that the shell sees it, and go on together. */
 static void command_stopped(struct watch *watch, int number)
 {
     struct terminal *terminal = &watch->run->terminal;
@@ -122,11 +128,11 @@ static void command_stopped(struct watch *watch, int number)
 
     if (terminal->fd < 0 || (!wants && number != SIGTSTP))
         return;
-    if (!wants || !terminal_is_ours(terminal) || had) {
+    if (!wants || !terminal_is_front(terminal)) {
         terminal_take(terminal, watch->group, false);
         signals_stop_self(&watch->run->signals, wants ? SIGTTIN : SIGTSTP);
     }
-    if (terminal_is_ours(terminal) && (had || wants))
+    if ((had || wants) && terminal_is_front(terminal))
         terminal_give(terminal, watch->group);
     publish(watch->run);
     guardian_send(&watch->run->guardian, GUARDIAN_SIGNAL, SIGCONT);

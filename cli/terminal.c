@@ -17,9 +17,14 @@ void terminal_close(struct terminal *terminal)
     terminal->fd = -1;
 }
 
+bool terminal_is_front(const struct terminal *terminal)
+{
+    return terminal->fd >= 0 && tcgetpgrp(terminal->fd) == getpgrp();
+}
+
 bool terminal_is_ours(const struct terminal *terminal)
 {
-    return terminal->fd >= 0 && (terminal->given || tcgetpgrp(terminal->fd) == getpgrp());
+    return terminal->given || terminal_is_front(terminal);
 }
 
 static void save_modes(struct terminal *terminal)

@@ -24,6 +24,9 @@ struct terminal {
 void terminal_open(struct terminal *terminal);
 void terminal_close(struct terminal *terminal);
 
+/* True where our group is in the foreground. */
+bool terminal_is_front(const struct terminal *terminal);
+
 /* True where our group, or the command's through us, is in the foreground. */
 bool terminal_is_ours(const struct terminal *terminal);
 

@@ -98,7 +98,7 @@ def test_run_killed_with_on_loss_kill(place):
 
 @pytest.mark.parametrize("policy", ["term", "kill"])
 def test_run_stopped_beyond_its_lease(place, policy):
-    old = start_old(place, "--watchdog", "1.2", "--on-loss", policy)
+    old = start_old(place, "--watchdog", "3", "--on-loss", policy)
     waiter = wait_next(place)
     old.send_signal(signal.SIGSTOP)
     check(place, waiter)
@@ -108,8 +108,21 @@ def test_run_stopped_beyond_its_lease(place, policy):
     assert place.free("n")
 
 
+def test_the_next_holder_is_not_disturbed(place):
+    """Run is continued while the next one is at work: it says that it lost, and leaves the name alone."""
+    old = place.hold("n", "--watchdog", "2")
+    old.send_signal(signal.SIGSTOP)
+    new = place.hold("n", script="while [ ! -e go ]; do sleep 0.02; done")
+    old.send_signal(signal.SIGCONT)
+    assert place.end(old) == 79
+    claims = place.claims("n")
+    assert [c["pid"] for c in claims] == [new.pid] and claims[0]["state"] == "held"
+    open(place.path("go"), "w").close()
+    assert place.end(new) == 0
+
+
 def test_fixed_lease_over(place):
-    old = start_old(place, "--lease", "2.5", "--grace", "0.3")
+    old = start_old(place, "--lease", "4", "--grace", "0.3")
     waiter = wait_next(place)
     check(place, waiter)
     assert place.end(old) == 79
@@ -117,7 +130,7 @@ def test_fixed_lease_over(place):
 
 def test_stopped_while_its_group_is_stopped(place):
     """Both run and its command are stopped: the guardian continues and kills the group."""
-    old = start_old(place, "--watchdog", "1.2")
+    old = start_old(place, "--watchdog", "3")
     waiter = wait_next(place)
     group = children(place.guardian(old))[0]
     old.send_signal(signal.SIGSTOP)
@@ -129,9 +142,9 @@ def test_stopped_while_its_group_is_stopped(place):
 
 def test_run_killed_while_it_waits_for_the_kill(place):
     """First the lease ends, then run is killed while the guardian still gives grace."""
-    old = start_old(place, "--lease", "3", "--grace", "1")
+    old = start_old(place, "--lease", "4", "--grace", "1")
     waiter = wait_next(place)
-    time.sleep(1.8)
+    time.sleep(2.9)
     old.send_signal(signal.SIGKILL)
     check(place, waiter)
 

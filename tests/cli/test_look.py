@@ -86,8 +86,8 @@ def test_show_of_an_idle_name(place):
 
 
 def test_break(place):
-    first = place.hold("n", "--permits", "3", "--watchdog", "1.5")
-    second = place.hold("n", "--permits", "3", "--watchdog", "1.5")
+    first = place.hold("n", "--permits", "3", "--watchdog", "3")
+    second = place.hold("n", "--permits", "3", "--watchdog", "3")
     claim = [c["claim"] for c in place.claims("n") if c["pid"] == first.pid][0]
     broken = place.run("break", "--claim", claim, "--yes", "n")
     assert broken.code == 0 and b"1 claim removed" in broken.out

@@ -329,7 +329,7 @@ def straggler(place):
 @situation(79, "fixed lease over: TERM in time, and gone before the next one enters")
 def lease_over(place):
     script = "trap 'echo term >>got; exit 0' TERM; : >up; while :; do sleep 0.02; done"
-    process = place.start("run", "--lease", "1", "n", "-c", script)
+    process = place.start("run", "--lease", "3", "n", "-c", script)
     until(lambda: os.path.exists(place.path("up")), "start")
     place.run("run", "n", "-c", "cp got seen")
     code = place.end(process)
@@ -340,7 +340,7 @@ def lease_over(place):
 @situation(79, "fixed lease over; the command and its child ignore TERM: killed")
 def lease_over_stubborn(place):
     script = "trap '' TERM; sh -c ': >up; while :; do sleep 0.02; done' & wait; while :; do sleep 0.02; done"
-    process = place.start("run", "--lease", "1", "--grace", "0.2", "n", "-c", script,
+    process = place.start("run", "--lease", "3", "--grace", "0.5", "n", "-c", script,
                           env={**place.env, "HFTEST_OLD": place.mark})
     until(lambda: os.path.exists(place.path("up")), "start")
     code = place.end(process)
@@ -365,7 +365,7 @@ def lease_over_ignore(place):
 
 @situation(79, "fixed lease over, --on-loss=stop: stopped; TERM to run then kills it")
 def lease_over_stop(place):
-    process = place.start("run", "--lease", "0.6", "--on-loss=stop", "n", "-c", "while :; do echo x >>beat; sleep 0.02; done")
+    process = place.start("run", "--lease", "2", "--on-loss=stop", "n", "-c", "while :; do echo x >>beat; sleep 0.02; done")
     until(lambda: place.lines("beat"), "start")
     until(lambda: place.free("n"), "the lease ends")
     count = len(place.lines("beat"))
@@ -385,7 +385,7 @@ def max_hold(place):
 
 @situation(79, "the lock is broken: TERM to the group within the lease")
 def broken(place):
-    process = place.hold("n", "--watchdog", "1.5", script="trap 'echo term >>got; exit 0' TERM; while :; do sleep 0.02; done")
+    process = place.hold("n", "--watchdog", "3", script="trap 'echo term >>got; exit 0' TERM; while :; do sleep 0.02; done")
     assert place.code("break", "--yes", "n") == 0
     code = place.end(process)
     assert place.lines("got") == ["term"]
@@ -394,7 +394,7 @@ def broken(place):
 
 @situation(79, "run is stopped beyond its lease and continued: the command is gone before the next one enters")
 def stopped(place):
-    process = place.hold("n", "--watchdog", "1", script="while :; do cut -d' ' -f1 /proc/uptime >>beat; sleep 0.02; done")
+    process = place.hold("n", "--watchdog", "3", script="while :; do cut -d' ' -f1 /proc/uptime >>beat; sleep 0.02; done")
     process.send_signal(signal.SIGSTOP)
     entered = place.run("run", "n", "-c", "cut -d' ' -f1 /proc/uptime")
     last = float(place.lines("beat")[-1])
@@ -426,7 +426,7 @@ def guardian_killed(place):
 
 @situation(79, "the guardian is stopped and a fixed lease ends: ended all the same")
 def guardian_stopped(place):
-    process = place.hold("n", "--lease", "1")
+    process = place.hold("n", "--lease", "3")
     os.kill(place.guardian(process), signal.SIGSTOP)
     code = place.end(process)
     assert place.marked() == {} and place.free("n")
@@ -458,7 +458,7 @@ def write_lock(place, seconds):
 
 @situation(79, "the store cannot be reached for longer than the lease: TERM before the deadline")
 def unreachable_while_running(place):
-    process = place.hold("n", "--watchdog", "1.5", script="trap 'echo term >>got; exit 0' TERM; while :; do sleep 0.02; done")
+    process = place.hold("n", "--watchdog", "3", script="trap 'echo term >>got; exit 0' TERM; while :; do sleep 0.02; done")
     write_lock(place, 30)
     before = now()
     code = place.end(process)
@@ -468,7 +468,7 @@ def unreachable_while_running(place):
 
 @situation(4, "the store cannot be reached for less than the lease: nothing happens to the command")
 def unreachable_for_a_while(place):
-    process = place.hold("n", "--watchdog", "6", script="sleep 4; exit 4")
+    process = place.hold("n", "--watchdog", "9", script="sleep 5; exit 4")
     write_lock(place, 2.5)
     return place.end(process)
 

@@ -106,6 +106,8 @@ def shell(terminal):
     return bash
 
 
+# Where Ctrl-Z is typed, bash runs it: dash starts its commands by vfork, and a child that is stopped before its exec keeps
+# dash from being stopped, also without holdfast.
 LOOP = "while :; do sleep 0.05; done"
 
 
@@ -183,7 +185,7 @@ def test_the_shown_line_fits_the_terminal(place, terminal):
 
 
 def test_ctrl_z_stops_both_and_fg_continues_both(place, shell):
-    shell.type(f'"$HOLDFAST" run n -- sh -c "echo up; while :; do echo x >>beat; sleep 0.02; done"; echo code $?\n')
+    shell.type(f'"$HOLDFAST" run n -- bash -c "echo up; while :; do echo x >>beat; sleep 0.02; done"; echo code $?\n')
     shell.expect("up")
     until(lambda: place.lines("beat"), "beats")
     shell.type("\x1a")
@@ -273,13 +275,31 @@ def test_a_background_job_leaves_the_terminal_alone(place, shell):
     shell.expect("code 0")
 
 
+def test_run_stopped_from_elsewhere_and_continued_by_fg(place, shell):
+    """The shell takes its terminal back, and the command gets it again, without asking for it."""
+    with open(place.path("front.py"), "w") as file:
+        file.write("import os, time\nlast = None\nwhile True:\n"
+                   "    front = os.tcgetpgrp(0) == os.getpgrp()\n"
+                   "    if front != last:\n        print('at the front' if front else 'at the back', flush=True)\n"
+                   "    last = front\n    time.sleep(0.01)\n")
+    shell.type('"$HOLDFAST" run n -- python3 front.py\n')
+    shell.expect("at the front")
+    os.kill(place.claims("n")[0]["pid"], signal.SIGSTOP)
+    shell.expect("at the back")
+    shell.type("fg\n")
+    shell.expect("at the front")
+    shell.type("\x03")
+    shell.expect("$ ")
+    assert place.free("n")
+
+
 def test_a_job_stopped_beyond_its_lease_is_ended(place, shell):
-    shell.type(f'"$HOLDFAST" run --watchdog 1 n -- sh -c "echo up; {LOOP}"; echo code $?\n')
+    shell.type(f'"$HOLDFAST" run --watchdog 3 n -- bash -c "echo up; {LOOP}"; echo code $?\n')
     shell.expect("up")
     shell.type("\x1a")
     shell.expect("Stopped")
     until(lambda: place.free("n"), "the lease ends")
-    assert not [line for line in place.marked().values() if line.startswith("sh -c")]
+    assert not [line for line in place.marked().values() if line.startswith("bash -c")]
     shell.type("fg; echo code $?\n")
     shell.expect("code 79")
 
@@ -303,7 +323,7 @@ def test_closing_the_terminal_of_a_shell(place, shell):
 
 
 def test_modes_of_the_terminal_come_back_after_a_loss(place, shell):
-    shell.type('stty -a | grep -o -e "-*icanon"; "$HOLDFAST" run --lease 0.6 n -- sh -c "stty raw; echo up; sleep 60"; '
+    shell.type('stty -a | grep -o -e "-*icanon"; "$HOLDFAST" run --lease 3 n -- sh -c "stty raw; echo up; sleep 60"; '
                'echo code $?; stty -a | grep -o -e "-*icanon" | sed "s/^/again /"\n')
     shell.expect("icanon")
     shell.expect("up")
