@@ -208,14 +208,20 @@ static int64_t next_time(const hf_client *client)
     return holds_us < debts_us ? holds_us : debts_us;
 }
 
-/* While it runs, next_us is 0: whoever wants something from it need not wake it, since it looks at the state once more
- * before it goes to sleep. */
+/*
+ * While it runs, next_us is 0: whoever wants something from it need not wake it, since it looks at the state once more
+ * before it goes to sleep.
+ *
+ * A time that was wanted and is still to come is kept, although the hold that wanted it may be gone: otherwise a loop of
+ * acquire and release would wake the keeper each time, only for it to find nothing.
+ */
 int64_t hf__keeper_step(void *arg)
 {
     hf_client *client = arg;
-    int64_t    bound_us, next_us;
+    int64_t    bound_us, wanted_us, next_us;
 
     pthread_mutex_lock(&client->mutex);
+    wanted_us = client->keeper.next_us;
     client->keeper.next_us = 0;
     pthread_mutex_unlock(&client->mutex);
     while (renew_what_is_due(client))
@@ -225,7 +231,10 @@ int64_t hf__keeper_step(void *arg)
     pthread_mutex_unlock(&client->mutex);
     hf__debts_step(client, hf__now_us(), bound_us);
     pthread_mutex_lock(&client->mutex);
-    next_us = client->keeper.next_us = next_time(client);
+    next_us = next_time(client);
+    if (wanted_us > hf__now_us() && wanted_us < next_us)
+        next_us = wanted_us;
+    client->keeper.next_us = next_us;
     pthread_mutex_unlock(&client->mutex);
     return next_us;
 }
