@@ -13,8 +13,8 @@ JOBS      ?= $(shell nproc)
 PREFIX    ?= /usr/local
 CONFIGURE ?=
 
-# The build has its own job count: make's must not leak into it.
-run_build = MAKEFLAGS= cmake --build $(BUILD) -j $(JOBS)
+# The build is a make of its own: what this one tells its children must not leak into it.
+run_build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) -j $(JOBS)
 configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CONFIGURE)
 step      = @printf '\n==> %s\n'
 
