@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lines of a world, and what each verb does to them. */
+/* Worlds and their lines: finding, making, dropping, and whom to ring. */
 #include "stores/memory/world.h"
 
 #include <stdlib.h>
@@ -12,9 +12,6 @@
 #include "base/name.h"
 #include "base/thread.h"
 #include "stores/memory/memory.h"
-
-#define READERS_MAX INT64_C(1000000)
-#define RENEWALS 3 /* of a place, in one lease */
 
 static pthread_mutex_t worlds_mutex = PTHREAD_MUTEX_INITIALIZER;
 static world          *worlds;
@@ -82,7 +79,7 @@ void world_leave(world *w)
     pthread_mutex_unlock(&worlds_mutex);
 }
 
-static world_line *line_find(world *w, const char *name, size_t len)
+world_line *world_line_find(world *w, const char *name, size_t len)
 {
     world_line *line;
 
@@ -90,7 +87,7 @@ static world_line *line_find(world *w, const char *name, size_t len)
     return line;
 }
 
-static world_line *line_make(world *w, const hf_claim *claim)
+world_line *world_line_make(world *w, const hf_claim *claim)
 {
     world_line *line = calloc(1, sizeof *line + claim->name_len + 1);
 
@@ -103,7 +100,7 @@ static world_line *line_make(world *w, const hf_claim *claim)
 }
 
 /* An idle name leaves nothing but the floor, above which its next ticket starts. */
-static void line_drop_if_idle(world *w, world_line *line)
+void world_line_drop_if_idle(world *w, world_line *line)
 {
     if (line->rows != NULL)
         return;
@@ -112,7 +109,7 @@ static void line_drop_if_idle(world *w, world_line *line)
     line_free(w, line);
 }
 
-static world_row *row_find(const world_line *line, const hf_id *id)
+world_row *world_row_find(const world_line *line, const hf_id *id)
 {
     world_row *row;
 
@@ -124,9 +121,9 @@ static world_row *row_find(const world_line *line, const hf_id *id)
 
 world_row *world_find(world *w, const hf_claim *claim)
 {
-    world_line *line = line_find(w, claim->name, claim->name_len);
+    world_line *line = world_line_find(w, claim->name, claim->name_len);
 
-    return line != NULL ? row_find(line, &claim->id) : NULL;
+    return line != NULL ? world_row_find(line, &claim->id) : NULL;
 }
 
 static bool make_rung_room(world *w)
@@ -145,7 +142,7 @@ static bool make_rung_room(world *w)
 }
 
 /* Where there is no memory to remember it with, the waiter finds out when it asks again. */
-static void ring_always(world *w, const world_row *row)
+void world_ring_row(world *w, const world_row *row)
 {
     if (row->store == NULL || !make_rung_room(w))
         return;
@@ -156,13 +153,13 @@ static void ring_always(world *w, const world_row *row)
 static void ring(world *w, world_row *row)
 {
     if (row->watching)
-        ring_always(w, row);
+        world_ring_row(w, row);
     else
         row->pending = true;
 }
 
 /* Rows that the weights before them now let in, and that nobody has told yet. */
-static void ring_let_in(world *w, world_line *line)
+void world_ring_let_in(world *w, world_line *line)
 {
     int64_t    sum = 0;
     world_row *row;
@@ -179,7 +176,7 @@ static void ring_let_in(world *w, world_line *line)
 }
 
 /* Those who wait must learn of an end that comes sooner than they were told. */
-static void ring_first_waiter(world *w, world_line *line)
+void world_ring_first_waiter(world *w, world_line *line)
 {
     world_row *row;
 
@@ -190,309 +187,25 @@ static void ring_first_waiter(world *w, world_line *line)
         }
 }
 
-static void row_remove(world_line *line, world_row *row)
+void world_row_remove(world_line *line, world_row *row)
 {
     DL_DELETE(line->rows, row);
     free(row);
 }
 
 /* What has expired is removed before anyone is let past it (contract 11). */
-static void reap(world *w, world_line *line, int64_t now_us)
+void world_reap(world *w, world_line *line, int64_t now_us)
 {
     world_row *row, *next;
     bool       any = false;
 
     DL_FOREACH_SAFE (line->rows, row, next)
         if (row->expires_us <= now_us) {
-            row_remove(line, row);
+            world_row_remove(line, row);
             any = true;
         }
     if (any)
-        ring_let_in(w, line);
-}
-
-static bool is_buried(world *w, const hf_id *id, int64_t now_us)
-{
-    world_tomb *tomb, *next;
-    bool        found = false;
-
-    DL_FOREACH_SAFE (w->tombs, tomb, next) {
-        if (tomb->until_us < now_us) {
-            DL_DELETE(w->tombs, tomb);
-            free(tomb);
-        } else if (hf__id_equal(&tomb->id, id)) {
-            found = true;
-        }
-    }
-    return found;
-}
-
-static bool bury(world *w, const hf_request *request)
-{
-    world_tomb *tomb = calloc(1, sizeof *tomb);
-
-    if (tomb == NULL)
-        return false;
-    tomb->id = request->claim->id;
-    tomb->until_us = request->not_after_us;
-    DL_APPEND(w->tombs, tomb);
-    return true;
-}
-
-static int64_t capacity_of(const hf_claim *claim)
-{
-    return claim->kind == HF_KIND_MUTEX ? 1 : claim->kind == HF_KIND_RW ? READERS_MAX : claim->limit;
-}
-
-static int64_t weight_of(const hf_claim *claim)
-{
-    if (claim->kind == HF_KIND_RW)
-        return claim->mode == HF_MODE_SHARED ? 1 : READERS_MAX;
-    return claim->kind == HF_KIND_MUTEX ? 1 : claim->weight;
-}
-
-static const char *kind_text(int kind)
-{
-    return kind == HF_KIND_MUTEX ? "mutex" : kind == HF_KIND_RW ? "reader/writer lock" : "semaphore";
-}
-
-static bool conflicts(const world_line *line, hf_request *request)
-{
-    const hf_claim *claim = request->claim;
-    char            name[120];
-
-    if (line->rows == NULL || (line->kind == claim->kind && line->capacity == capacity_of(claim)))
-        return false;
-    request->verdict.answer = HF_CONFLICTED;
-    hf__fail(&request->err, HF_ECONFLICT, "\"%s\" is in use as a %s of limit %lld",
-             hf__name_show(claim->name, claim->name_len, name, sizeof name), kind_text(line->kind),
-             (long long)line->limit);
-    return true;
-}
-
-static int64_t next_ticket(const world *w, const world_line *line)
-{
-    int64_t ticket = hf__wall_us();
-
-    if (ticket <= line->last)
-        ticket = line->last + 1;
-    if (ticket <= w->floor)
-        ticket = w->floor + 1;
-    return ticket;
-}
-
-static void holder_fill(world_row *row, const hf_claim *claim)
-{
-    const hf_store_env *env = row->store->base.env;
-
-    strncpy(row->holder.host, env->host, sizeof row->holder.host - 1);
-    strncpy(row->holder.program, env->program, sizeof row->holder.program - 1);
-    strncpy(row->holder.note, claim->note != NULL ? claim->note : env->note, sizeof row->holder.note - 1);
-    row->holder.pid = env->pid;
-    row->holder.since_ms = hf__wall_us() / HF_US_PER_MS;
-}
-
-static world_row *row_add(world *w, world_line *line, struct memory_store *store, const hf_claim *claim)
-{
-    world_row *row = calloc(1, sizeof *row);
-
-    if (row == NULL)
-        return NULL;
-    if (line->rows == NULL) {
-        line->kind = claim->kind;
-        line->limit = claim->limit;
-        line->capacity = capacity_of(claim);
-    }
-    row->id = claim->id;
-    row->store = store;
-    row->mode = claim->mode;
-    row->weight = weight_of(claim);
-    row->ticket = line->last = next_ticket(w, line);
-    holder_fill(row, claim);
-    DL_APPEND(line->rows, row);
-    return row;
-}
-
-static int64_t left_ms(const world_row *row, int64_t now_us)
-{
-    return hf__ms_until(row->expires_us, now_us);
-}
-
-/* What stands before `mine` (NULL: before a newcomer): the verdict of a refusal. */
-static void describe_refusal(const world_line *line, const world_row *mine, hf_verdict *verdict, int64_t now_us)
-{
-    const world_row *row;
-    int64_t          again_ms = INT64_MAX;
-    int64_t          place = 1;
-
-    DL_FOREACH (line->rows, row) {
-        if (row == mine)
-            break;
-        if (left_ms(row, now_us) < again_ms)
-            again_ms = left_ms(row, now_us);
-        if (!row->granted)
-            place++;
-    }
-    verdict->answer = HF_REFUSED;
-    verdict->again_ms = again_ms + 1;
-    verdict->place = mine != NULL ? place : 0;
-    verdict->holder = line->rows->holder;
-    verdict->holder.left_ms = left_ms(line->rows, now_us);
-}
-
-static int64_t sum_before(const world_line *line, const world_row *mine)
-{
-    const world_row *row;
-    int64_t          sum = 0;
-
-    DL_FOREACH (line->rows, row) {
-        if (row == mine)
-            break;
-        sum += row->weight;
-    }
-    return sum;
-}
-
-static void judge(const world_line *line, world_row *row, hf_request *request, int64_t now_us)
-{
-    hf_verdict *verdict = &request->verdict;
-    int64_t     renew_ms = request->claim->lease_ms / RENEWALS;
-
-    row->pending = false;
-    verdict->lease_ms = left_ms(row, now_us);
-    if (sum_before(line, row) + row->weight > line->capacity) {
-        describe_refusal(line, row, verdict, now_us);
-        if (renew_ms < verdict->again_ms)
-            verdict->again_ms = renew_ms;
-        return;
-    }
-    row->granted = true;
-    verdict->answer = HF_GRANTED;
-    verdict->fence = row->ticket;
-}
-
-static void attempt_in(world *w, world_line *line, struct memory_store *store, hf_request *request, int64_t now_us)
-{
-    hf_claim  *claim = request->claim;
-    world_row *row = row_find(line, &claim->id);
-    int64_t    until_us = hf__after_ms(now_us, claim->lease_ms);
-
-    if (row == NULL && conflicts(line, request))
-        return;
-    if (row == NULL && !request->queue && line->rows != NULL &&
-        sum_before(line, NULL) + weight_of(claim) > line->capacity) {
-        describe_refusal(line, NULL, &request->verdict, now_us);
-        return;
-    }
-    if (row == NULL)
-        row = row_add(w, line, store, claim);
-    if (row == NULL) {
-        request->status = hf__fail(&request->err, HF_EEXHAUSTED, "out of memory for a claim");
-        return;
-    }
-    claim->mark = row->ticket;
-    if (until_us > row->expires_us)
-        row->expires_us = until_us;
-    judge(line, row, request, now_us);
-}
-
-void world_attempt(world *w, struct memory_store *store, hf_request *request, int64_t now_us)
-{
-    hf_claim   *claim = request->claim;
-    world_line *line = line_find(w, claim->name, claim->name_len);
-
-    if (now_us > request->not_after_us || is_buried(w, &claim->id, now_us)) {
-        request->status = hf__fail(&request->err, HF_EUNREACHABLE, "the attempt came too late");
-        return;
-    }
-    if (line == NULL)
-        line = line_make(w, claim);
-    if (line == NULL) {
-        request->status = hf__fail(&request->err, HF_EEXHAUSTED, "out of memory for a name");
-        return;
-    }
-    reap(w, line, now_us);
-    attempt_in(w, line, store, request, now_us);
-    line_drop_if_idle(w, line);
-}
-
-static void release_row(world *w, world_line *line, world_row *row, const hf_request *request, int64_t now_us)
-{
-    if (request->keep_ms > 0 && row->granted) {
-        row->expires_us = hf__after_ms(now_us, request->keep_ms);
-        row->store = NULL;
-        ring_first_waiter(w, line);
-    } else if (request->to_shared) {
-        row->mode = HF_MODE_SHARED;
-        row->weight = 1;
-        ring_let_in(w, line);
-    } else {
-        row_remove(line, row);
-        ring_let_in(w, line);
-    }
-}
-
-void world_release(world *w, hf_request *request, int64_t now_us)
-{
-    world_line *line = line_find(w, request->claim->name, request->claim->name_len);
-    world_row  *row;
-
-    if (request->unanswered && !bury(w, request)) {
-        request->status = hf__fail(&request->err, HF_EEXHAUSTED, "out of memory for a tombstone");
-        return;
-    }
-    if (line == NULL)
-        return;
-    reap(w, line, now_us);
-    row = row_find(line, &request->claim->id);
-    request->verdict.found = row != NULL;
-    if (row != NULL)
-        release_row(w, line, row, request, now_us);
-    line_drop_if_idle(w, line);
-}
-
-static int renew_one(world *w, const hf_renewal *renewal, int64_t now_us)
-{
-    world_row *row = world_find(w, renewal->claim);
-    int64_t    until_us = hf__after_ms(now_us, renewal->lease_ms);
-
-    if (row == NULL || row->expires_us <= now_us)
-        return HF_RENEWAL_GONE;
-    if (renewal->lease_ms == 0)
-        return HF_RENEWAL_HELD;
-    if (until_us > row->expires_us)
-        row->expires_us = until_us;
-    return HF_RENEWAL_RENEWED;
-}
-
-void world_renew(world *w, hf_request *request, int64_t now_us)
-{
-    for (size_t i = 0; i < request->count; i++)
-        request->renewals[i].answer = renew_one(w, &request->renewals[i], now_us);
-}
-
-void world_break(world *w, hf_request *request, int64_t now_us)
-{
-    world_line *line = line_find(w, request->name, request->name_len);
-    world_row  *row, *next;
-    hf_id       id;
-
-    if (request->claim_hex != NULL && !hf__id_parse(&id, request->claim_hex)) {
-        request->status = hf__fail(&request->err, HF_EINVALID, "this is not a claim's id");
-        return;
-    }
-    if (line == NULL)
-        return;
-    reap(w, line, now_us);
-    DL_FOREACH_SAFE (line->rows, row, next) {
-        if (request->claim_hex != NULL ? !hf__id_equal(&row->id, &id) : !row->granted)
-            continue;
-        ring_always(w, row); /* whose it was hears of it too */
-        row_remove(line, row);
-        request->verdict.removed++;
-    }
-    ring_let_in(w, line);
-    line_drop_if_idle(w, line);
+        world_ring_let_in(w, line);
 }
 
 static int by_name(const world_line *a, const world_line *b)
