@@ -293,6 +293,59 @@ static void the_loss_of_a_member_is_told(void **state)
     must_close(other);
 }
 
+/* A member that the owner has already is taken once more, and stays when the set goes. */
+static void a_member_that_one_has_is_re_entered(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    hf_lock   *members[2] = {must_mutex(client, "have/1", NULL), must_mutex(client, "have/2", NULL)};
+    hf_lock   *all = must_all(members, 2);
+
+    hf_grant grant = must_acquire(members[1], HF_NOWAIT);
+    must_acquire(all, HF_NOWAIT);
+    must_hold(client, NULL, 2, 0);
+    must_release(all);
+    must_hold(client, NULL, 1, 0);
+    assert_true(hf_fence(members[1]) == grant.fence);
+    must_release(members[1]);
+    must_acquire(all, HF_NOWAIT); /* the set itself, twice */
+    must_acquire(all, HF_NOWAIT);
+    must_release(all);
+    assert_true(hf_left(all) > 0);
+    must_release(all);
+    must_hold(client, NULL, 0, 0);
+    hf_free(all);
+    hf_free(members[0]);
+    hf_free(members[1]);
+    must_close(client);
+}
+
+/* A set that could never be had does not wait for itself for ever. */
+static void a_set_that_excludes_itself_is_answered(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    hf_lock   *reader = must_reader(client, "self", NULL), *writer = must_writer(client, "self", NULL);
+    hf_lock   *permit = must_semaphore(client, "self/permit", 1, NULL), *all;
+
+    all = must_all((hf_lock *[]){reader, writer}, 2);
+    assert_status(HF_WOULD_DEADLOCK, hf_acquire(all, 1000, NULL, NULL));
+    must_come_to(client, NULL, 0, 0);
+    hf_free(all);
+    if (hf_all(&all, (hf_lock *[]){permit, permit}, 2, NULL, NULL) == HF_OK) {
+        int64_t from_us = now_us();
+        int     status = hf_acquire(all, 300, NULL, NULL);
+        assert_true(status == HF_BUSY || status == HF_WOULD_DEADLOCK || status == HF_EINVALID);
+        assert_true(now_us() - from_us < 3000000);
+        hf_free(all);
+    }
+    must_come_to(client, NULL, 0, 0);
+    hf_free(reader);
+    hf_free(writer);
+    hf_free(permit);
+    must_close(client);
+}
+
 static void done_never(hf_lock *lock, int status, const hf_grant *grant, const hf_error *err, void *arg)
 {
     (void)lock;
@@ -329,6 +382,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(members_of_several_clients),
     cmocka_unit_test(a_conflict_in_one_member_leaves_none_held),
     cmocka_unit_test(the_loss_of_a_member_is_told),
+    cmocka_unit_test(a_member_that_one_has_is_re_entered),
+    cmocka_unit_test(a_set_that_excludes_itself_is_answered),
     cmocka_unit_test(all_has_no_non_blocking_form),
 };
 API_GROUP(group_all, "all", tests);

@@ -192,6 +192,8 @@ static void bad_names_are_refused(void **state)
     name_fails(client, "a\0b", 3);
     name_fails(client, "\0", 1);
     name_fails(client, "ab\0", 3);
+    assert_status(HF_EINVALID, hf_break(client, "", NULL, NULL, NULL));
+    assert_status(HF_EINVALID, hf_break(client, long_name, NULL, NULL, NULL));
     must_hold(client, NULL, 0, 0);
     must_close(client);
 }

@@ -74,7 +74,8 @@ static void b06_validity_counts_from_the_grant(void **state)
     must_close(other);
 }
 
-static void the_watchdog_renews(void **state)
+/* B33 as well: at no instant without an end. */
+static void b33_the_watchdog_renews(void **state)
 {
     (void)state;
     hf_client  *client = must_open_with(SHORT_WATCHDOG), *other = must_open();
@@ -165,6 +166,84 @@ static void renew_lengthens_and_never_shortens(void **state)
     must_release(lock);
     assert_status(HF_NOT_OWNER, hf_renew(lock, 0, NULL));
     must_hold(client, "renew", 0, 0);
+    hf_free(lock);
+    must_close(client);
+}
+
+/* B26: who does not own does not renew. */
+static void b26_a_foreign_renewal_renews_nothing(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "b26", HF_OPTIONS(.lease_ms = 5000));
+    hf_lock   *second = must_mutex(other, "b26", HF_OPTIONS(.lease_ms = 60000));
+
+    hf_grant grant = must_acquire(lock, HF_NOWAIT);
+    for (int i = 0; i < 20; i++) {
+        assert_status(HF_NOT_OWNER, hf_renew(second, 60000, NULL));
+        assert_status(HF_OK, hf_renew(lock, 0, NULL));
+    }
+    const seen_claims *seen = must_list(other, "b26");
+    assert_int_equal(seen->total, 1);
+    assert_true(seen->of[0].fence == grant.fence);
+    assert_true(seen->of[0].left_ms <= 5000);
+    must_release(lock);
+    must_hold(client, "b26", 0, 0);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
+/* R05: each time at the least, at the most and at its default: taken, held, given back, nothing left. */
+static void r05_every_time_at_its_bounds(void **state)
+{
+    (void)state;
+    static const int64_t    waits[] = {0, 1, HF_FOREVER - 1, HF_FOREVER}, drains[] = {0, 1, HF_FOREVER};
+    static const hf_options all[] = {
+        {.lease_ms = HF_LEASE_MIN_MS},
+        {.lease_ms = HF_LEASE_MAX_MS},
+        {.lease_ms = HF_LEASE_MAX_MS, .max_hold_ms = HF_LEASE_MAX_MS},
+        {.max_hold_ms = HF_LEASE_MIN_MS},
+        {.max_hold_ms = HF_LEASE_MAX_MS},
+        {.min_hold_ms = 1},
+        {.weight = 1},
+    };
+    static const int64_t watchdogs[] = {0, HF_LEASE_MIN_MS, HF_LEASE_MAX_MS}, timeouts[] = {0, 1000, 600000};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        for (size_t k = 0; k < 12; k++) {
+            hf_options o = all[i];
+            o.size = sizeof(o);
+            hf_client *client = must_open_with(
+                HF_CLIENT_OPTIONS(.watchdog_ms = watchdogs[k % 3], .server_timeout_ms = timeouts[k / 4]));
+            hf_lock *lock = must_mutex(client, "r05", &o);
+            hf_grant grant = must_acquire(lock, i ? 5000 : waits[k % 4]); /* min_hold_ms of the one before */
+            assert_true(grant.left_ms >= 0 && grant.left_ms <= HF_LEASE_MAX_MS);
+            int status = hf_release(lock, NULL);
+            assert_true(status == HF_OK || (status == HF_LOST && grant.left_ms < 1000));
+            hf_free(lock);
+            assert_status(HF_OK, hf_close(client, drains[k % 3]));
+        }
+    hf_client *client = must_open();
+    must_come_to(client, "r05", 0, 0);
+    must_close(client);
+}
+
+/* A watchdog's lease that was lengthened by hand is not shortened by the next renewal. */
+static void a_renewed_lease_may_be_lengthened_by_hand(void **state)
+{
+    (void)state;
+    hf_client *client = must_open_with(SHORT_WATCHDOG);
+    hf_lock   *lock = must_mutex(client, "longer", NULL);
+
+    must_acquire(lock, HF_NOWAIT);
+    assert_status(HF_OK, hf_renew(lock, 60000, NULL));
+    sleep_ms(SHORT_WATCHDOG_MS + 100);
+    assert_in_range(hf_left(lock), 40000, 60000);
+    assert_in_range(must_list(client, "longer")->of[0].left_ms, 40000, 60000);
+    must_release(lock);
+    must_hold(client, "longer", 0, 0);
     hf_free(lock);
     must_close(client);
 }
@@ -388,10 +467,13 @@ static void b03_every_claim_has_an_end_at_every_instant(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(b05_leases_are_exact_to_the_millisecond),
     cmocka_unit_test(b06_validity_counts_from_the_grant),
-    cmocka_unit_test(the_watchdog_renews),
+    cmocka_unit_test(b33_the_watchdog_renews),
     cmocka_unit_test(a_fixed_lease_is_never_renewed),
     cmocka_unit_test(r07_inner_levels_do_not_change_the_lease),
     cmocka_unit_test(renew_lengthens_and_never_shortens),
+    cmocka_unit_test(b26_a_foreign_renewal_renews_nothing),
+    cmocka_unit_test(r05_every_time_at_its_bounds),
+    cmocka_unit_test(a_renewed_lease_may_be_lengthened_by_hand),
     cmocka_unit_test(b71_renewals_in_one_instant_are_all_fine),
     cmocka_unit_test(a_lock_renewed_by_hand_is_kept),
     cmocka_unit_test(max_hold_ends_the_renewal),

@@ -167,6 +167,33 @@ static void freeing_a_handle_gives_back_what_was_started(void **state)
     must_close(other);
 }
 
+/* What was started through a handle ends with it: done is not called any more, what comes is given back. */
+static void freeing_a_handle_ends_what_was_started(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *held = must_mutex(other, "ended", NULL);
+    outcome    o = {0};
+
+    for (int i = 0; i < 40; i++) {
+        hf_lock *lock = must_mutex(client, "ended", NULL);
+        if (i % 2)
+            must_acquire(held, HF_NOWAIT);
+        assert_status(HF_OK, hf_acquire_start(lock, HF_FOREVER, done_note, &o));
+        if (i % 4 < 2)
+            sleep_ms(2);
+        hf_free(lock);
+        if (i % 2)
+            must_release(held);
+        must_come_to(other, "ended", 0, 0);
+        hf_dispatch(client);
+    }
+    assert_int_equal(o.calls, 0);
+    hf_free(held);
+    must_close(client);
+    must_close(other);
+}
+
 static void closing_ends_started_waits(void **state)
 {
     (void)state;
@@ -296,6 +323,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(dispatch_never_blocks),
     cmocka_unit_test(a_started_wait_is_cancelled),
     cmocka_unit_test(freeing_a_handle_gives_back_what_was_started),
+    cmocka_unit_test(freeing_a_handle_ends_what_was_started),
     cmocka_unit_test(closing_ends_started_waits),
     cmocka_unit_test(a_release_of_nothing_is_no_owner),
     cmocka_unit_test(a_bad_wait_is_refused),

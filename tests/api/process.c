@@ -94,6 +94,47 @@ static void a_forked_child_has_no_part_in_it(void **state)
     must_close(client);
 }
 
+static void *busy_thread(void *arg)
+{
+    hf_lock *lock = arg;
+
+    while (hf_acquire(lock, 1000, NULL, NULL) != HF_ECLOSED)
+        hf_release(lock, NULL);
+    return NULL;
+}
+
+/* At the moment of the fork other threads are anywhere inside the library, with any of its mutexes. */
+static void a_fork_in_the_midst_of_other_threads(void **state)
+{
+    (void)state;
+    enum { N = 4 };
+    hf_client *client = must_open();
+    hf_lock   *held = must_mutex(client, "midst-held", NULL), *other = must_mutex(client, "midst", NULL);
+    pthread_t  threads[N];
+
+    must_acquire(held, HF_NOWAIT);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, busy_thread, other), 0);
+    for (int i = 0; i < 40; i++) {
+        int   how;
+        pid_t pid = fork();
+        if (pid == 0) {
+            alarm(20);
+            _exit(child_calls(client, held, other));
+        }
+        assert_true(waitpid(pid, &how, 0) == pid);
+        assert_true(WIFEXITED(how));
+        assert_int_equal(WEXITSTATUS(how), 0);
+    }
+    assert_true(hf_left(held) > 0);
+    must_release(held);
+    must_close(client);
+    for (int i = 0; i < N; i++)
+        pthread_join(threads[i], NULL);
+    hf_free(held);
+    hf_free(other);
+}
+
 /* C05: a new client in the child is one of its own: another owner, with ids that nobody else has. */
 static void a_forked_child_may_open_its_own_client(void **state)
 {
@@ -415,10 +456,16 @@ static void two_stores_are_two_worlds(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(a_forked_child_has_no_part_in_it),       cmocka_unit_test(a_forked_child_may_open_its_own_client),
-    cmocka_unit_test(b46_a_storm_of_signals_changes_nothing), cmocka_unit_test(signals_are_the_program_s),
-    cmocka_unit_test(b63_no_signal_disposition_is_changed),   cmocka_unit_test(b65_all_descriptors_are_closed_on_exec),
-    cmocka_unit_test(a_thousand_clients_leave_nothing_open),  cmocka_unit_test(failed_opens_leave_nothing_open),
-    cmocka_unit_test(running_out_of_descriptors_is_told),     cmocka_unit_test(two_stores_are_two_worlds),
+    cmocka_unit_test(a_forked_child_has_no_part_in_it),
+    cmocka_unit_test(a_fork_in_the_midst_of_other_threads),
+    cmocka_unit_test(a_forked_child_may_open_its_own_client),
+    cmocka_unit_test(b46_a_storm_of_signals_changes_nothing),
+    cmocka_unit_test(signals_are_the_program_s),
+    cmocka_unit_test(b63_no_signal_disposition_is_changed),
+    cmocka_unit_test(b65_all_descriptors_are_closed_on_exec),
+    cmocka_unit_test(a_thousand_clients_leave_nothing_open),
+    cmocka_unit_test(failed_opens_leave_nothing_open),
+    cmocka_unit_test(running_out_of_descriptors_is_told),
+    cmocka_unit_test(two_stores_are_two_worlds),
 };
 API_GROUP(group_process, "process", tests);

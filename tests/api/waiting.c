@@ -82,7 +82,7 @@ static void a_cancel_concerns_one_handle(void **state)
 }
 
 /* R10, R22: a cancel that comes at any moment of an acquire ends in one of two ways, and nothing is left behind. */
-static void r22_a_cancelled_acquire_is_yours_or_not_at_all(void **state)
+static void r10_r22_a_cancelled_acquire_is_yours_or_not_at_all(void **state)
 {
     (void)state;
     hf_client *client = must_open(), *other = must_open();
@@ -147,8 +147,60 @@ static void closing_ends_the_waits(void **state)
     must_close(client);
 }
 
+typedef struct user {
+    hf_lock *lock;
+    int      odd; /* an answer that the header does not allow */
+} user;
+
+static void *use_until_closed(void *arg)
+{
+    user *u = arg;
+
+    for (;;) {
+        int status = hf_acquire(u->lock, 20, NULL, NULL);
+        if (status == HF_OK)
+            status = hf_release(u->lock, NULL);
+        if (status == HF_ECLOSED)
+            return NULL;
+        if (status != HF_OK && status != HF_BUSY && status != HF_LOST) {
+            u->odd = status;
+            return NULL;
+        }
+    }
+}
+
+/* Whatever the other threads are in the middle of: they all come to know, nobody hangs, nothing stays held. */
+static void closing_in_the_midst_of_use(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    hf_client *watcher = must_open();
+    char       name[32];
+
+    for (int round = 0; round < 25; round++) {
+        hf_client *client = must_open();
+        user       users[N];
+        pthread_t  threads[N];
+        for (int i = 0; i < N; i++) {
+            snprintf(name, sizeof(name), "midst-%d", i % 2);
+            users[i] = (user){.lock = must_mutex(client, name, i % 3 ? NULL : HF_OPTIONS(.fair = true))};
+            assert_int_equal(pthread_create(&threads[i], NULL, use_until_closed, &users[i]), 0);
+        }
+        sleep_ms(round % 10);
+        int status = hf_close(client, 2000);
+        assert_status(HF_OK, status);
+        for (int i = 0; i < N; i++) {
+            pthread_join(threads[i], NULL);
+            assert_status(0, users[i].odd);
+            hf_free(users[i].lock);
+        }
+        must_come_to(watcher, NULL, 0, 0);
+    }
+    must_close(watcher);
+}
+
 /* B18, R55: a waiter costs nothing: no processor time, no questions to the store. */
-static void b18_a_waiter_costs_next_to_nothing(void **state)
+static void b18_r55_a_waiter_costs_next_to_nothing(void **state)
 {
     (void)state;
     hf_client  *client = must_open(), *other = must_open();
@@ -338,6 +390,53 @@ static void r26_every_waiter_gets_its_turn_after_an_expiry(void **state)
     }
 }
 
+/* B50: a holder that never says that it is gone: the wait ends with its lease. */
+static void b50_an_endless_wait_ends_with_the_holder_s_lease(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "b50", HF_OPTIONS(.lease_ms = 700)), *second = must_mutex(other, "b50", NULL);
+
+    int64_t from_us = now_us();
+    must_acquire(lock, HF_NOWAIT);
+    must_acquire(second, HF_FOREVER);
+    assert_in_range(now_us() - from_us, 700000, 2500000);
+    assert_status(HF_LOST, hf_release(lock, NULL));
+    must_hold(client, "b50", 1, 0);
+    must_release(second);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
+/* B48: the release comes at any moment of the way from the refusal to the sleep: it is not missed. */
+static void b48_a_release_on_the_way_to_sleep_is_not_missed(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "b48", NULL), *second = must_mutex(other, "b48", NULL);
+    uint64_t   rng = 48;
+
+    for (int i = 0; i < 300; i++) {
+        acquirer a;
+        must_acquire(lock, HF_NOWAIT);
+        acquirer_start(&a, second, 20000, 0);
+        sleep_us(rng_below(&rng, 400));
+        int64_t freed_us = now_us();
+        must_release(lock);
+        acquirer_join(&a);
+        assert_status(HF_OK, a.status);
+        assert_status(HF_OK, a.released);
+        assert_true(a.entered_us - freed_us < 1000000);
+    }
+    must_hold(client, "b48", 0, 0);
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
 /* R20, B51: many names waited for at once, each wait given up in another way: no descriptor or thread stays. */
 static void done_count(hf_lock *lock, int status, const hf_grant *grant, const hf_error *err, void *arg)
 {
@@ -440,14 +539,17 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_wait_is_cancelled),
     cmocka_unit_test(a_cancel_before_the_wait_ends_the_next_one),
     cmocka_unit_test(a_cancel_concerns_one_handle),
-    cmocka_unit_test(r22_a_cancelled_acquire_is_yours_or_not_at_all),
+    cmocka_unit_test(r10_r22_a_cancelled_acquire_is_yours_or_not_at_all),
     cmocka_unit_test(closing_ends_the_waits),
-    cmocka_unit_test(b18_a_waiter_costs_next_to_nothing),
+    cmocka_unit_test(closing_in_the_midst_of_use),
+    cmocka_unit_test(b18_r55_a_waiter_costs_next_to_nothing),
     cmocka_unit_test(b23_a_waiter_that_timed_out_is_not_waited_for),
     cmocka_unit_test(r25_a_fair_queue_is_served_in_order),
     cmocka_unit_test(a_fair_queue_of_threads_is_served_in_order),
     cmocka_unit_test(r23_waiters_get_in_after_a_break),
     cmocka_unit_test(r26_every_waiter_gets_its_turn_after_an_expiry),
+    cmocka_unit_test(b50_an_endless_wait_ends_with_the_holder_s_lease),
+    cmocka_unit_test(b48_a_release_on_the_way_to_sleep_is_not_missed),
     cmocka_unit_test(r20_many_names_waited_for_at_once),
     cmocka_unit_test(b51_waits_leave_nothing_behind),
 };

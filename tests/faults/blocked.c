@@ -54,7 +54,7 @@ static int64_t timed_acquire(hf_lock *lock, int64_t wait_ms, int *status, hf_err
 }
 
 /* B20, B01, R01: each wait is bounded by itself plus one server timeout; what may have been granted is given back. */
-static void b20_a_blocked_store_bounds_every_wait(void **state)
+static void b20_r01_a_blocked_store_bounds_every_wait(void **state)
 {
     (void)state;
     hf_client *client = open_short(0);
@@ -409,7 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(f30_a_full_disk_is_told_and_survived, begin, end),
-        cmocka_unit_test_setup_teardown(b20_a_blocked_store_bounds_every_wait, begin, end),
+        cmocka_unit_test_setup_teardown(b20_r01_a_blocked_store_bounds_every_wait, begin, end),
         cmocka_unit_test_setup_teardown(a_wait_outlasts_a_short_blockade, begin, end),
         cmocka_unit_test_setup_teardown(b30_a_held_lock_outlasts_a_blockade, begin, end),
         cmocka_unit_test_setup_teardown(b29_a_loss_is_told_at_the_deadline_though_the_store_is_silent, begin, end),

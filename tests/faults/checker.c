@@ -362,8 +362,7 @@ void checker_run(const record *all, size_t count, verdicts *v, FILE *out)
     } else {
         v->bad_records++;
     }
-    HASH_ITER(hh, c.by_number, s, next)
-    {
+    HASH_ITER (hh, c.by_number, s, next) {
         HASH_DEL(c.by_number, s);
         free(s);
     }
