@@ -34,7 +34,7 @@ static bool print_victim(const hf_entry *entry, void *arg)
 }
 
 /* -1: go on. */
-static int ask(hf_client *client, const struct look_options *options, const char *shown)
+static int ask(hf_client *client, const struct look_options *options, const char *shown, const char *store)
 {
     struct question question = {options->claim, 0};
     hf_error        err;
@@ -44,28 +44,39 @@ static int ask(hf_client *client, const struct look_options *options, const char
         return say_failure(&err);
     if (question.count == 0)
         return -1;
-    fprintf(stderr, "They learn of it at their next renewal only. Break %s in store %s? [y/N] ", shown,
-            hf_client_url(client));
+    fprintf(stderr, "They learn of it at their next renewal only. Break %s in store %s? [y/N] ", shown, store);
     if (fgets(answer, sizeof(answer), stdin) != NULL && (*answer == 'y' || *answer == 'Y'))
         return -1;
     fprintf(stderr, "Nothing was broken.\n");
     return CODE_OK;
 }
 
-static int break_it(hf_client *client, const struct look_options *options)
+static int break_named(hf_client *client, const struct look_options *options, const char *shown, const char *store)
 {
     hf_error err;
     int64_t  removed = 0;
-    char    *shown = text_show(options->operand, strlen(options->operand));
-    int      code = options->yes ? -1 : ask(client, options, shown != NULL ? shown : "it");
+    int      code = options->yes ? -1 : ask(client, options, shown, store);
 
-    if (code < 0 && hf_break(client, options->operand, options->claim, &removed, &err) != HF_OK)
-        code = say_failure(&err);
-    if (code < 0)
-        printf("%s: %" PRId64 " claim%s removed in store %s\n", shown != NULL ? shown : "it", removed,
-               removed == 1 ? "" : "s", hf_client_url(client));
+    if (code >= 0)
+        return code;
+    if (hf_break(client, options->operand, options->claim, &removed, &err) != HF_OK)
+        return say_failure(&err);
+    printf("%s: %" PRId64 " claim%s removed in store %s\n", shown, removed, removed == 1 ? "" : "s", store);
+    return CODE_OK;
+}
+
+static int break_it(hf_client *client, const struct look_options *options)
+{
+    char *shown = text_show(options->operand, strlen(options->operand)), *store = holder_store(client);
+    int   code = CODE_SYSTEM;
+
+    if (shown != NULL && store != NULL)
+        code = break_named(client, options, shown, store);
+    else
+        say("out of memory");
     free(shown);
-    return code < 0 ? CODE_OK : code;
+    free(store);
+    return code;
 }
 
 int break_main(int argc, char **argv)

@@ -68,7 +68,7 @@ static char *line(const struct display *display)
 
     duration_show((guardian_now_us() - display->began_us) / 1000, waited, sizeof(waited));
     if (asprintf(&text, "holdfast: waiting for %s (%s), %s, store %s", display->shown, waited,
-                 display->what != NULL ? display->what : "holder unknown", hf_client_url(display->client)) < 0)
+                 display->what != NULL ? display->what : "holder unknown", display->store) < 0)
         return NULL;
     return text;
 }
@@ -87,11 +87,12 @@ static void draw(struct display *display)
     free(text);
 }
 
-void display_begin(struct display *display, hf_client *client, const char *name, const char *shown, bool verbose)
+void display_begin(struct display *display, hf_client *client, const char *name, const char *shown, const char *store,
+                   bool verbose)
 {
     bool terminal = isatty(STDERR_FILENO);
 
-    *display = (struct display){.client = client, .name = name, .shown = shown};
+    *display = (struct display){.client = client, .name = name, .shown = shown, .store = store};
     display->live = terminal;
     display->once = verbose && !terminal;
     display->began_us = guardian_now_us();

@@ -12,6 +12,7 @@ struct display {
     hf_client  *client;
     const char *name;
     const char *shown; /* the name, fit to print */
+    const char *store; /* the store, fit to print */
     bool        live;  /* one line on a terminal, redrawn */
     bool        once;  /* one line, once: --verbose without a terminal */
     bool        drawn;
@@ -20,7 +21,8 @@ struct display {
     char       *what;    /* what was found last: who holds it, our place */
 };
 
-void display_begin(struct display *display, hf_client *client, const char *name, const char *shown, bool verbose);
+void display_begin(struct display *display, hf_client *client, const char *name, const char *shown, const char *store,
+                   bool verbose);
 
 /* Looks and draws if it is time to. Returns the milliseconds until then; -1: nothing more to do. */
 int display_tick(struct display *display);

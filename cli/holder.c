@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "text.h"
 
@@ -21,6 +22,20 @@ const char *holder_time(int64_t since_ms, char *text, size_t size)
     }
     bool today = then_tm.tm_yday == now_tm.tm_yday && then_tm.tm_year == now_tm.tm_year;
     strftime(text, size, today ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &then_tm);
+    return text;
+}
+
+char *holder_store(const hf_client *client)
+{
+    const char *url = hf_client_url(client);
+    size_t      length = strlen(url);
+    char       *shown = text_show(url, length), *text = NULL;
+
+    if (shown == NULL || length == 0 || url[length - 1] != ':')
+        return shown;
+    if (asprintf(&text, "%s (the own one of user %u)", shown, (unsigned)geteuid()) < 0)
+        text = NULL;
+    free(shown);
     return text;
 }
 

@@ -11,6 +11,7 @@
 
 #include "command.h"
 #include "exit.h"
+#include "holder.h"
 #include "say.h"
 #include "secret.h"
 #include "text.h"
@@ -76,7 +77,10 @@ static int open_store(struct run *run)
     secret_free(inherited);
     secret_free(run->options.store);
     run->options.store = NULL;
-    return status == HF_OK ? -1 : say_failure(&err);
+    if (status != HF_OK)
+        return say_failure(&err);
+    run->store = holder_store(run->client);
+    return run->store != NULL ? -1 : say_system("cannot start");
 }
 
 static int make_lock(struct run *run)
@@ -160,6 +164,7 @@ static void finish(struct run *run)
     terminal_close(&run->terminal);
     secret_free(run->options.store);
     free(run->shown);
+    free(run->store);
 }
 
 int run_main(int argc, char **argv)

@@ -20,6 +20,7 @@ struct run {
     hf_lock             *lock;
     hf_grant             grant;
     char                *shown; /* the name, fit to print */
+    char                *store; /* the store, fit to print */
 };
 
 /* wait.c: takes the lock. -1: held; else the exit code to end with, nothing is held, and what there was to say is said. */

@@ -113,9 +113,10 @@ static int show(hf_client *client, const char *name, struct showing *showing)
     if (hf_list(client, name, add, showing, &err) != HF_OK)
         return say_failure(&err);
     if (showing->seen == 0 && !showing->json) {
-        char *shown = text_show(name, strlen(name));
-        printf("%s is idle in store %s\n", shown != NULL ? shown : "it", hf_client_url(client));
+        char *shown = text_show(name, strlen(name)), *store = holder_store(client);
+        printf("%s is idle in store %s\n", shown != NULL ? shown : "it", store != NULL ? store : "?");
         free(shown);
+        free(store);
         return CODE_OK;
     }
     if (!table_print(&showing->table)) {

@@ -64,7 +64,7 @@ static int say_busy(const struct run *run, const hf_error *err)
 
     if (!run->options.quiet)
         say("%s is held%s%s; not acquired in store %s", run->shown, holder != NULL ? " " : "",
-            holder != NULL ? holder : "", hf_client_url(run->client));
+            holder != NULL ? holder : "", run->store);
     free(holder);
     return run->options.busy_code;
 }
@@ -87,8 +87,7 @@ static void say_acquired(const struct run *run)
     char waited[32];
 
     say("acquired %s after %s, fence %" PRId64 ", store %s", run->shown,
-        duration_show(run->grant.waited_us / 1000, waited, sizeof(waited)), run->grant.fence,
-        hf_client_url(run->client));
+        duration_show(run->grant.waited_us / 1000, waited, sizeof(waited)), run->grant.fence, run->store);
 }
 
 int run_wait(struct run *run)
@@ -101,7 +100,7 @@ int run_wait(struct run *run)
         say("cannot ask for %s: %s", run->shown, hf_status_name(status));
         return exit_code_of(status);
     }
-    display_begin(&display, run->client, run->options.name, run->shown, run->options.verbose);
+    display_begin(&display, run->client, run->options.name, run->shown, run->store, run->options.verbose);
     int ended_by = await(run, &answer, &display);
     display_end(&display);
     if (ended_by != 0)
