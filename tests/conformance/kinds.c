@@ -80,6 +80,20 @@ static void limit_is_never_passed(suite_state *s)
     assert_holds(s->a, name, 5, 0);
 }
 
+static void more_than_the_limit(suite_state *s)
+{
+    hf_claim   one = claim_counted(fresh_name(), 3, 4);
+    hf_request request = {.verb = HF_VERB_ATTEMPT, .claim = &one, .queue = true};
+
+    verb(s->a, &request);
+    if (request.status == HF_OK)
+        assert_int_equal(request.verdict.answer, HF_REFUSED);
+    else
+        assert_int_equal(request.status, HF_EINVALID);
+    release(s->a, &one);
+    assert_holds(s->b, one.name, 0, 0);
+}
+
 static void check_conflict(suite_state *s, hf_claim *holder, hf_claim *other, const char *word)
 {
     hf_request request = {.verb = HF_VERB_ATTEMPT, .claim = other, .queue = true};
@@ -147,6 +161,7 @@ const suite_entry suite_kinds_tests[] = {
     {"readers come in together", readers_come_in_together, false},
     {"weights sum up, in order", weights_sum_up, false},
     {"the limit is never passed", limit_is_never_passed, false},
+    {"a weight above the limit is never granted", more_than_the_limit, false},
     {"13: conflict of kinds", conflict_of_kinds, false},
     {"13: conflict of limits", conflict_of_limits, false},
     {"13: waiters count as use", waiters_count_as_use, false},

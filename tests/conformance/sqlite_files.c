@@ -240,6 +240,36 @@ static void clients_folder_that_is_a_link(void **state)
     expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "l.db-clients");
 }
 
+/* Put there by another user before the database was made, in a folder that all may write to. */
+static void log_of_a_stranger(void **state)
+{
+    const char *folder = fresh_folder();
+    char        path[PATH_MAX + 64];
+
+    (void)state;
+    if (geteuid() != 0)
+        return;
+    assert_int_equal(chmod(folder, 01777), 0);
+    write_file(folder, "l.db-wal", "");
+    snprintf(path, sizeof path, "%s/l.db-wal", folder);
+    assert_int_equal(chown(path, 12345, 12345), 0);
+    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "l.db-wal");
+}
+
+static void group_that_new_files_would_not_have(void **state)
+{
+    const char *folder = fresh_folder();
+    gid_t       other = 1; /* "daemon" on every Debian system */
+
+    (void)state;
+    if (geteuid() != 0)
+        return;
+    expect_refusal(url_in(folder, "l.db?mode=0660&group=daemon"), HF_EREFUSED, "chmod g+s");
+    assert_int_equal(chown(folder, 0, other), 0);
+    assert_int_equal(chmod(folder, 02770), 0);
+    party_close(open_url(url_in(folder, "l.db?mode=0660&group=daemon")));
+}
+
 /* ---- file systems ------------------------------------------------------------------------------------------------ */
 
 static void local_file_systems(void **state)
@@ -575,6 +605,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(symbolic_links),
         cmocka_unit_test(linked_folder_in_a_public_one),
         cmocka_unit_test(clients_folder_that_is_a_link),
+        cmocka_unit_test(log_of_a_stranger),
+        cmocka_unit_test(group_that_new_files_would_not_have),
         cmocka_unit_test(local_file_systems),
         cmocka_unit_test(unknown_file_systems),
         cmocka_unit_test(not_a_database),

@@ -200,6 +200,58 @@ static void hand_off_is_quick(void **state)
     party_close(p);
 }
 
+/* A releaser that died between its commit and its bells: the first reader that comes in tells the next. */
+static void who_came_in_tells_the_next(void **state)
+{
+    party   *a = party_open(&spec, "writer"), *b = party_open(&spec, "reader"), *c = party_open(&spec, "reader");
+    hf_claim writer = claim_first(&kind_rw, "pass-on"), first = writer, second;
+    sqlite3 *db;
+    unsigned seen;
+
+    (void)state;
+    first.mode = HF_MODE_SHARED;
+    first = claim_new_id(first);
+    second = claim_new_id(first);
+    must_grant(a, &writer);
+    must_wait(b, &first);
+    must_wait(c, &second);
+    watch(c, &second);
+    seen = party_news(c, &second);
+    assert_int_equal(sqlite3_open(PROCESS_FILE, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db, "DELETE FROM holdfast_claim WHERE name = x'706173732d6f6e' AND mode = 1", NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_changes(db), 1);
+    sqlite3_close(db);
+    must_grant(b, &first);
+    assert_true(party_await(c, &second, seen, 10000));
+    must_grant(c, &second);
+    party_close(c);
+    party_close(b);
+    party_close(a);
+}
+
+/* A client that closes and leaves claims behind is not dead: its leases decide, and nobody asks in a loop. */
+static void closed_client_is_waited_for_in_peace(void **state)
+{
+    party   *h = party_open(&spec, "closes"), *p = party_open(&spec, "waits");
+    hf_claim one = claim_first(&kind_mutex, "closed:1"), two = claim_first(&kind_mutex, "closed:2");
+    hf_claim wait_one = claim_second(&kind_mutex, "closed:1"), wait_two = claim_second(&kind_mutex, "closed:2");
+    unsigned attempts = 0;
+
+    (void)state;
+    must_grant(h, &one);
+    must_grant(h, &two);
+    must_wait(p, &wait_one);
+    watch(p, &wait_one);
+    must_wait(p, &wait_two);
+    watch(p, &wait_two); /* and stays, whatever it hears */
+    party_close(h);
+    assert_false(enter(p, &wait_one, 500, &attempts));
+    assert_in_range(attempts, 1, 6);
+    party_close(p);
+}
+
 /* Its guardian has the FIFO open still. */
 static void guarded_claim_outlives_its_maker(void **state)
 {
@@ -433,6 +485,8 @@ int main(int argc, char **argv)
         TEST(killed_waiters_are_passed_over),
         TEST(waiters_sleep),
         TEST(hand_off_is_quick),
+        TEST(who_came_in_tells_the_next),
+        TEST(closed_client_is_waited_for_in_peace),
         TEST(guarded_claim_outlives_its_maker),
         TEST(what_the_dead_left_is_cleared_away),
         TEST(stopped_writer_bounds_a_request),

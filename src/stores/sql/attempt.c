@@ -203,11 +203,27 @@ static int decide(hf__sql *sql, hf_request *request)
     return HF_OK;
 }
 
+/* Whoever let this waiter in should have told those who came in with it, but may have died before it could. So each
+ * tells the next, too. */
+static void pass_on(hf__sql *sql, hf__place *place)
+{
+    hf__place *end = sql->queue.places + sql->queue.count;
+
+    do {
+        place++;
+    } while (place < end && place->gone);
+    if (place < end && hf__queue_granted(&sql->queue, place))
+        hf__sql_bell_note(sql->bells, place);
+}
+
 int hf__sql_attempt(hf__sql *sql, hf_request *request, hf__sql_bells *bells)
 {
     hf_claim *claim = request->claim;
     int       status;
 
+    if (hf__claim_weight(claim) < 1 || hf__claim_weight(claim) > hf__claim_capacity(claim))
+        return hf__fail(&request->err, HF_EINVALID, "a claim for %lld of %lld can never be granted",
+                        (long long)hf__claim_weight(claim), (long long)hf__claim_capacity(claim));
     status = hf__sql_enter(sql, claim->name, claim->name_len, request->deadline_us, bells, &request->err);
     if (status != HF_OK)
         return status;
@@ -217,7 +233,11 @@ int hf__sql_attempt(hf__sql *sql, hf_request *request, hf__sql_bells *bells)
     hf__place *place = hf__queue_find(&sql->queue, &claim->id);
     claim->mark = place != NULL ? place->ticket : 0;
     status = hf__sql_leave(sql);
-    if (status == HF_OK && (request->verdict.answer != HF_REFUSED || place == NULL))
+    if (status != HF_OK)
+        return status;
+    if (request->verdict.answer != HF_REFUSED || place == NULL)
         sql->hooks->settled(sql->owner, claim);
-    return status;
+    if (request->verdict.answer == HF_GRANTED && !place->fresh)
+        pass_on(sql, place);
+    return HF_OK;
 }

@@ -49,6 +49,7 @@ int hf__sql_release(hf__sql *sql, hf_request *request, hf__sql_bells *bells)
     hf__place *place;
     int        status;
 
+    sql->hooks->settled(sql->owner, claim); /* whatever comes of this, it waits no longer */
     status = hf__sql_enter(sql, claim->name, claim->name_len, request->deadline_us, bells, &request->err);
     if (status != HF_OK)
         return status;
@@ -56,12 +57,7 @@ int hf__sql_release(hf__sql *sql, hf_request *request, hf__sql_bells *bells)
     request->verdict.found = place != NULL;
     if (place != NULL)
         status = give_up(sql, request, place);
-    if (status != HF_OK)
-        return hf__sql_abandon(sql, status);
-    status = hf__sql_leave(sql);
-    if (status == HF_OK)
-        sql->hooks->settled(sql->owner, claim);
-    return status;
+    return status == HF_OK ? hf__sql_leave(sql) : hf__sql_abandon(sql, status);
 }
 
 /* Which ones go is settled before the first goes: taking away a grant lets the next one in. */

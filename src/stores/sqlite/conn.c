@@ -169,7 +169,9 @@ static void read_columns(sqlite3_stmt *statement, hf__sql_value *columns, int co
             column->bytes = "";
             continue;
         }
-        const void *bytes = sqlite3_column_blob(statement, i);
+        const void *bytes = sqlite3_column_type(statement, i) == SQLITE_TEXT
+                                ? (const void *)sqlite3_column_text(statement, i)
+                                : sqlite3_column_blob(statement, i);
         *column = HF__BYTES(bytes != NULL ? bytes : "", (size_t)sqlite3_column_bytes(statement, i));
     }
 }

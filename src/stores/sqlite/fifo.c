@@ -31,12 +31,12 @@ static int open_folder(hf__fifos *fifos, const hf__sqlite_path *path, hf_error *
     if (!made && errno != EEXIST)
         return hf__fail_sys(err, errno == ENOSPC ? HF_EEXHAUSTED : HF_EREFUSED, errno, "cannot make the folder %s",
                             fifos->folder);
-    if (made && hf__sqlite_path_grant(path, AT_FDCWD, fifos->folder, true) != 0)
-        return hf__fail_sys(err, HF_EREFUSED, errno, "cannot set the rights of the folder %s", fifos->folder);
     fifos->dir_fd = open(fifos->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fifos->dir_fd < 0 || fstat(fifos->dir_fd, &st) != 0)
         return hf__fail_sys(err, errno == EMFILE || errno == ENFILE ? HF_EEXHAUSTED : HF_EREFUSED, errno,
                             "cannot open the folder %s", fifos->folder);
+    if (made && hf__sqlite_path_grant(path, fifos->dir_fd, true) != 0)
+        return hf__fail_sys(err, HF_EREFUSED, errno, "cannot set the rights of the folder %s", fifos->folder);
     if ((st.st_mode & S_IWOTH) || (st.st_uid != geteuid() && st.st_uid != path->owner && st.st_uid != 0))
         return hf__fail(err, HF_EREFUSED, "the folder %s is somebody else's or writable for all; remove it",
                         fifos->folder);
@@ -56,7 +56,7 @@ static int make_fifo(hf__fifos *fifos, const hf__sqlite_path *path, const char *
     if (fifos->read_fd >= 0)
         fifos->write_fd = openat(fifos->dir_fd, half, WRITE_OPTIONS);
     if (fifos->write_fd < 0 || fstat(fifos->read_fd, &st) != 0 ||
-        hf__sqlite_path_grant(path, fifos->dir_fd, half, false) != 0 ||
+        hf__sqlite_path_grant(path, fifos->read_fd, false) != 0 ||
         renameat(fifos->dir_fd, half, fifos->dir_fd, name) != 0) {
         int sys = errno;
         unlinkat(fifos->dir_fd, half, 0);

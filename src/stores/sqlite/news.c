@@ -30,7 +30,7 @@ struct hf__peer {
     UT_hash_handle hh;
     hf__sql_life   life;   /* the key is life.client */
     uint64_t       serial; /* never used again: a late event of a closed descriptor finds nobody */
-    int            fd;     /* -1: it died */
+    int            fd;     /* -1: its FIFO was closed; in no table any more */
     unsigned       refs;
 };
 
@@ -94,11 +94,11 @@ static void watch_fd(hf__newsroom *room, int fd, uint32_t events, uint64_t what)
     epoll_ctl(room->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Out of the epoll set by hand: a forked child may still have the descriptor, and would keep it in there. */
-static void close_peer_fd(hf__newsroom *room, hf__peer *peer)
+/* Nobody finds it any more, also while waiters still refer to it: whoever watches that client next, looks again. It goes
+ * out of the epoll set by hand: a forked child may still have the descriptor, and would keep it in there. */
+static void forget_peer(hf__newsroom *room, hf__peer *peer)
 {
-    if (peer->fd < 0)
-        return;
+    HASH_DEL(room->peers, peer);
     epoll_ctl(room->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
     close(peer->fd);
     peer->fd = -1;
@@ -138,7 +138,7 @@ static bool join_peer(hf__newsroom *room, obstacle *o)
     if (o->peer == NULL)
         return alive != HF__DEAD;
     o->peer->refs++;
-    return o->peer->fd >= 0;
+    return true;
 }
 
 static void leave_peer(hf__newsroom *room, obstacle *o)
@@ -148,8 +148,8 @@ static void leave_peer(hf__newsroom *room, obstacle *o)
     o->peer = NULL;
     if (peer == NULL || --peer->refs > 0)
         return;
-    close_peer_fd(room, peer);
-    HASH_DEL(room->peers, peer);
+    if (peer->fd >= 0)
+        forget_peer(room, peer);
     free(peer);
 }
 
@@ -183,7 +183,7 @@ static void take_death(hf__newsroom *room, uint64_t serial, post_list *list)
         peer = peer->hh.next;
     if (peer == NULL)
         return;
-    close_peer_fd(room, peer);
+    forget_peer(room, peer);
     for (hf__waiter *w = room->waiters; w != NULL; w = w->hh.next) {
         for (size_t i = 0; i < w->count; i++) {
             if (w->obstacles[i].peer == peer)

@@ -228,6 +228,13 @@ static bool others_may_write(const hf__sqlite_path *path, const struct stat *st)
 
 static int check_folder(const hf__sqlite_path *path, const struct stat *folder, const struct stat *file, hf_error *err)
 {
+    if (path->group != NO_GROUP && path->group != getegid() &&
+        !((folder->st_mode & S_ISGID) && folder->st_gid == path->group))
+        return hf__fail(
+            err, HF_EREFUSED,
+            "files that SQLite makes in %s would not be of the group that the URL names; chgrp the folder to "
+            "it and chmod g+s it",
+            path->folder);
     if (!others_may_write(path, folder))
         return HF_OK;
     if (!(folder->st_mode & S_ISVTX))
@@ -243,8 +250,9 @@ static int check_folder(const hf__sqlite_path *path, const struct stat *folder, 
 }
 
 /*
- * Makes the empty file under another name and links it into its place, so that it appears with its rights and is never
- * opened by us: closing any descriptor of a file drops all of the process's POSIX locks on it, SQLite's included.
+ * Makes the empty file under another name and links it into its place, so that it appears with its rights. A file that
+ * is there already is never opened by us: closing any descriptor of a file drops all of the process's POSIX locks on it,
+ * SQLite's included.
  */
 static int make_file(const hf__sqlite_path *path, hf_error *err)
 {
@@ -264,22 +272,40 @@ static int make_file(const hf__sqlite_path *path, hf_error *err)
                             "cannot make the lock database %s; make its folder writable for you or name another "
                             "place with sqlite:///path or HOLDFAST_STORE",
                             path->text);
-    close(fd);
-    if (hf__sqlite_path_grant(path, AT_FDCWD, other, false) != 0 || (link(other, path->text) != 0 && errno != EEXIST))
+    if (hf__sqlite_path_grant(path, fd, false) != 0 || (link(other, path->text) != 0 && errno != EEXIST))
         sys = errno;
+    close(fd);
     unlink(other);
     return sys == 0 ? HF_OK : hf__fail_sys(err, HF_EREFUSED, sys, "cannot make the lock database %s", path->text);
 }
 
-int hf__sqlite_path_grant(const hf__sqlite_path *path, int dir_fd, const char *name, bool folder)
+int hf__sqlite_path_grant(const hf__sqlite_path *path, int fd, bool folder)
 {
     mode_t mode = folder ? path->mode | (path->mode & 0060 ? 0110 : 0100) : path->mode;
     uid_t  owner = geteuid() == 0 && path->inode != 0 ? path->owner : (uid_t)-1;
     gid_t  group = owner != (uid_t)-1 ? path->owner_group : path->group;
 
-    if ((owner != (uid_t)-1 || group != NO_GROUP) && fchownat(dir_fd, name, owner, group, AT_SYMLINK_NOFOLLOW) != 0)
+    if ((owner != (uid_t)-1 || group != NO_GROUP) && fchown(fd, owner, group) != 0)
         return -1;
-    return fchmodat(dir_fd, name, mode, 0);
+    return fchmod(fd, mode);
+}
+
+int hf__sqlite_path_side_files(const hf__sqlite_path *path, hf_error *err)
+{
+    static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
+    char                     file[PATH_MAX + 16];
+    struct stat              st;
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        snprintf(file, sizeof file, "%s%s", path->text, suffixes[i]);
+        if (lstat(file, &st) != 0)
+            continue;
+        bool ours = st.st_uid == path->owner || st.st_uid == geteuid() || st.st_uid == 0 || path->mode != 0600;
+        if (!S_ISREG(st.st_mode) || !ours)
+            return hf__fail(err, HF_EREFUSED, "%s is not a file of yours (user %u); remove it", file,
+                            (unsigned)st.st_uid);
+    }
+    return HF_OK;
 }
 
 static int use_file(hf__sqlite_path *path, const struct stat *folder, hf_error *err)
@@ -307,7 +333,8 @@ static int use_file(hf__sqlite_path *path, const struct stat *folder, hf_error *
     path->inode = st.st_ino;
     path->owner = st.st_uid;
     path->owner_group = st.st_gid;
-    return check_folder(path, folder, &st, err);
+    status = check_folder(path, folder, &st, err);
+    return status == HF_OK ? hf__sqlite_path_side_files(path, err) : status;
 }
 
 /* A link in a folder of one's own is one's own business: follow it. In any other it is refused by use_file(). */

@@ -33,7 +33,12 @@ int hf__sqlite_path_same(const hf__sqlite_path *path, hf_error *err);
  * those that are not known to be local. */
 const char *hf__sqlite_local_fs(unsigned long type);
 
-/* Gives a file or folder that we made the rights that the path asks for, and, made by root, its database's owner. */
-int hf__sqlite_path_grant(const hf__sqlite_path *path, int dir_fd, const char *name, bool folder);
+/* HF_EREFUSED where the files that SQLite keeps beside the database are somebody else's: in a folder that others may write
+ * to, they may have been put there. */
+int hf__sqlite_path_side_files(const hf__sqlite_path *path, hf_error *err);
+
+/* Gives a file or folder that we made the rights that the path asks for, and, made by root, its database's owner. By
+ * descriptor: a name may be another file's by now. 0 or -1 with errno. */
+int hf__sqlite_path_grant(const hf__sqlite_path *path, int fd, bool folder);
 
 #endif

@@ -303,7 +303,9 @@ static int sqlite_open(hf_store *base, const hf_url *url, hf_error *err)
     status = hf__conn_open(&store->conn, &store->path, deadline_us, err);
     if (status != HF_OK)
         return status;
-    status = hf__fifos_open(&store->fifos, &store->path, &base->env->client, err);
+    status = hf__sqlite_path_side_files(&store->path, err); /* again: those that were made just now */
+    if (status == HF_OK)
+        status = hf__fifos_open(&store->fifos, &store->path, &base->env->client, err);
     if (status != HF_OK)
         goto close_conn;
     status = hf__newsroom_open(&store->news, base->env, &store->fifos, err);
