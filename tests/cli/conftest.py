@@ -45,6 +45,7 @@ class Place:
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST")}
         self.env["HOLDFAST_STORE"] = self.store
         self.env["HFTEST_MARK"] = self.mark
+        self.env["PATH"] = "/usr/local/bin:/usr/bin:/bin"  # in a folder that may not be searched, a command may be
         self.env["SHELL"] = "/bin/sh"  # bash ignores SIGQUIT, whatever it was given
 
     def path(self, name):
