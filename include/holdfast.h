@@ -151,10 +151,10 @@ typedef struct hf_error {
 /* ------------------------------------------------------------------ clients ----------------------------------- */
 
 typedef struct hf_client_options {
-    uint32_t    size;              /* set by HF_CLIENT_OPTIONS */
-    const char *note;              /* shown to others that find a name busy; at most 95 bytes are kept */
-    int64_t     watchdog_ms;       /* lease of grants that are renewed; 0: 30,000. Renewed at a third of it. */
-    int64_t     server_timeout_ms; /* longest time without an answer; 0: 2,000 */
+    uint32_t    size;        /* set by HF_CLIENT_OPTIONS */
+    const char *note;        /* shown to others that find a name busy; at most 95 bytes are kept */
+    int64_t     watchdog_ms; /* lease of grants that are renewed, at a third of it; 0: 30,000. 100 ms to 366 days */
+    int64_t     server_timeout_ms; /* longest time without an answer; 0: 2,000. 10 to 600,000 */
 } hf_client_options;
 
 #define HF_CLIENT_OPTIONS(...) (&(hf_client_options){.size = sizeof(hf_client_options), __VA_ARGS__})
@@ -194,21 +194,24 @@ enum hf_owner {
     HF_OWNER_HANDLE = 1  /* the handle owns it: any thread may release it, nobody re-enters */
 };
 
-/* Called once when a grant of this lock ends unasked, on the client's callback thread, never after the hf_release() of
- * that grant has returned. It may call any function of this library but hf_close() and hf_free() of this lock. */
+/*
+ * Called once when a grant of this lock ends unasked, on the client's callback thread; not when hf_release() of that grant
+ * comes first and answers HF_LOST, and never after that has returned. It may call any function of this library but
+ * hf_close() and hf_free() of this lock.
+ */
 typedef void hf_lost_fn(hf_lock *lock, void *arg);
 
 typedef struct hf_options {
-    uint32_t    size;        /* set by HF_OPTIONS */
-    bool        fair;        /* first come, first served, also where the store would not promise it */
-    int         owner;       /* enum hf_owner; semaphores are always owned by the handle */
-    int64_t     lease_ms;    /* a fixed lease, never renewed; 0: the watchdog's, renewed. 100 ms to 366 days */
-    int64_t     max_hold_ms; /* no renewal beyond this time after the grant; 0: no such bound */
-    int64_t     min_hold_ms; /* the name stays taken for this long after the grant, also when released before */
-    int64_t     weight;      /* permits that one grant of a semaphore takes; 0: 1 */
-    size_t      name_len;    /* length of the name in bytes; 0: it ends with NUL */
-    const char *note;        /* shown to others that find the name busy; NULL: the client's */
-    hf_lost_fn *lost;        /* may be NULL */
+    uint32_t size;        /* set by HF_OPTIONS */
+    bool     fair;        /* first come, first served, also where the store would not promise it */
+    int      owner;       /* enum hf_owner; semaphores are always owned by the handle */
+    int64_t  lease_ms;    /* a fixed lease, never renewed; 0: the watchdog's, renewed. 100 ms to 366 days */
+    int64_t  max_hold_ms; /* no renewal beyond this time after the grant; 0: no bound. 100 ms to 366 days */
+    int64_t  min_hold_ms; /* the name stays taken this long after the grant, also when released before. 0 to 366 days */
+    int64_t  weight;      /* permits that one grant of a semaphore takes; 0: 1 */
+    size_t   name_len;    /* length of the name in bytes; 0: it ends with NUL */
+    const char *note;     /* shown to others that find the name busy; NULL: the client's */
+    hf_lost_fn *lost;     /* may be NULL */
     void       *lost_arg;
 } hf_options;
 
