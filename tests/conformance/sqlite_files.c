@@ -339,6 +339,102 @@ static void newer_layout(void **state)
     expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "layout 99");
 }
 
+/* Rows that no version of ours wrote. Nothing may be read or written where it should not; what comes of it is open. */
+static void rows_of_nonsense(void **state)
+{
+    static const char *const values[] = {"NULL",
+                                         "-1",
+                                         "0",
+                                         "9223372036854775807",
+                                         "-9223372036854775808",
+                                         "1.5e300",
+                                         "'text'",
+                                         "x''",
+                                         "zeroblob(5000)",
+                                         "x'00'",
+                                         "zeroblob(16)",
+                                         "1000000",
+                                         "4000000000000000000"};
+    enum { VALUES = sizeof values / sizeof values[0] };
+    const char *folder = fresh_folder();
+    party      *p = open_url(url_in(folder, "l.db"));
+    unsigned    seed = 7;
+    char        text[1024];
+    listing     l;
+
+    (void)state;
+    sql(folder,
+        "DROP TABLE holdfast_claim; CREATE TABLE holdfast_claim (name, ticket, id, kind, mode, capacity, weight,"
+        " expires_us, client, life_device, life_inode, host, program, note, pid, since_ms)");
+    for (int round = 0; round < 300; round++) {
+        hf_claim   one = claim_first(&suite_kinds[rand_r(&seed) % suite_kind_count], "rows");
+        hf_renewal renewal = {&one, LONG_MS, 77};
+        hf_request requests[] = {{.verb = HF_VERB_ATTEMPT, .claim = &one, .queue = round % 2 == 0},
+                                 {.verb = HF_VERB_RENEW, .renewals = &renewal, .count = 1},
+                                 {.verb = HF_VERB_BREAK, .name = "rows", .name_len = 4},
+                                 {.verb = HF_VERB_RELEASE, .claim = &one}};
+        size_t     used = (size_t)snprintf(text, sizeof text, "INSERT INTO holdfast_claim VALUES (x'726f7773'");
+        for (int column = 0; column < 15; column++)
+            used += (size_t)snprintf(text + used, sizeof text - used, ", %s", values[rand_r(&seed) % VALUES]);
+        snprintf(text + used, sizeof text - used, ")");
+        sql(folder, text);
+        list_name(p, "rows", 4, &l);
+        for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++)
+            verb(p, &requests[i]);
+    }
+    party_close(p);
+}
+
+static void meta_of_nonsense(void **state)
+{
+    const char *folder = fresh_folder();
+
+    (void)state;
+    party_close(open_url(url_in(folder, "l.db")));
+    sql(folder, "UPDATE holdfast_meta SET value = 9223372036854775807 WHERE key = 'ceiling'");
+    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "nonsense");
+    sql(folder, "DELETE FROM holdfast_meta");
+    party_close(open_url(url_in(folder, "l.db")));
+}
+
+typedef struct found {
+    int  severity[3];
+    char topics[512];
+} found;
+
+static bool note_finding(const hf_finding *finding, void *arg)
+{
+    found *f = arg;
+
+    f->severity[finding->severity]++;
+    snprintf(f->topics + strlen(f->topics), sizeof f->topics - strlen(f->topics), "%s=%.20s;", finding->topic,
+             finding->text);
+    return strlen(f->topics) < sizeof f->topics - 64;
+}
+
+static void check_finds_open_rights(void **state)
+{
+    const char *folder = fresh_folder();
+    party      *p = open_url(url_in(folder, "l.db"));
+    char        path[PATH_MAX + 64];
+    found       good = {.severity = {0}}, bad = {.severity = {0}};
+    hf_request  request = {.verb = HF_VERB_CHECK, .finding = note_finding, .each_arg = &good};
+
+    (void)state;
+    verb(p, &request);
+    assert_int_equal(request.status, HF_OK);
+    assert_int_equal(good.severity[2], 0);
+    assert_non_null(strstr(good.topics, "journal mode=wal"));
+    assert_non_null(strstr(good.topics, "rights=mode 0600"));
+    assert_non_null(strstr(good.topics, "file system="));
+    snprintf(path, sizeof path, "%s/l.db", folder);
+    assert_int_equal(chmod(path, 0666), 0);
+    request = (hf_request){.verb = HF_VERB_CHECK, .finding = note_finding, .each_arg = &bad};
+    verb(p, &request);
+    assert_int_equal(bad.severity[2], 1);
+    party_close(p);
+}
+
 /* As after a reboot: no claim counts any more, and fences still rise. */
 static void another_boot(void **state)
 {
@@ -612,6 +708,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(not_a_database),
         cmocka_unit_test(not_a_file),
         cmocka_unit_test(newer_layout),
+        cmocka_unit_test(rows_of_nonsense),
+        cmocka_unit_test(meta_of_nonsense),
+        cmocka_unit_test(check_finds_open_rights),
         cmocka_unit_test(another_boot),
         cmocka_unit_test(another_boot_with_an_earlier_clock),
         cmocka_unit_test(a_clock_that_differs),

@@ -204,6 +204,10 @@ void world_attempt(world *w, struct memory_store *store, hf_request *request, in
     hf_claim   *claim = request->claim;
     world_line *line = world_line_find(w, claim->name, claim->name_len);
 
+    if (claim->mode == HF_MODE_COUNTED && (claim->weight < 1 || claim->weight > claim->limit)) {
+        request->status = hf__fail(&request->err, HF_EINVALID, "a claim above the limit can never be granted");
+        return;
+    }
     if (now_us > request->not_after_us || is_buried(w, &claim->id, now_us)) {
         request->status = hf__fail(&request->err, HF_EUNREACHABLE, "the attempt came too late");
         return;

@@ -19,6 +19,12 @@ static void copy_id(hf_id *id, const hf__sql_value *value)
     memcpy(id->bytes, value->bytes, value->len < sizeof id->bytes ? value->len : sizeof id->bytes);
 }
 
+static int64_t between(int64_t number, int64_t least, int64_t most)
+{
+    return number < least ? least : number > most ? most : number;
+}
+
+/* Rows are foreign: whatever stands in them, sums must not overflow. */
 void hf__sql_place_read(hf__place *place, const hf__sql_value *columns)
 {
     memset(place, 0, sizeof *place);
@@ -26,8 +32,8 @@ void hf__sql_place_read(hf__place *place, const hf__sql_value *columns)
     copy_id(&place->id, &columns[1]);
     place->kind = (int)columns[2].number;
     place->mode = (int)columns[3].number;
-    place->capacity = columns[4].number;
-    place->weight = place->weight_before = columns[5].number;
+    place->capacity = between(columns[4].number, 1, HF_LIMIT_MAX);
+    place->weight = place->weight_before = between(columns[5].number, 1, place->capacity);
     place->expires_us = columns[6].number;
     copy_id(&place->life.client, &columns[7]);
     place->life.device = columns[8].number;

@@ -278,7 +278,8 @@ static int set_up(hf__conn *conn, hf_error *err)
     if (strcmp(mode, "wal") != 0)
         return hf__fail(err, HF_EREFUSED, "the lock database %s cannot be switched to WAL mode (it is in %s mode)",
                         conn->path->text, mode);
-    status = hf__conn_exec(conn, "PRAGMA synchronous = NORMAL", err);
+    status = hf__conn_exec(
+        conn, "PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON", err);
     if (status == HF_OK)
         status = hf__meta_open(conn, err);
     return status == HF_OK ? prepare_all(conn, err) : status;

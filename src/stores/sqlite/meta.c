@@ -15,6 +15,7 @@
 #include "stores/sqlite/dialect.h"
 
 #define CEILING_AHEAD_US (60 * HF_US_PER_S)
+#define SANE_US (INT64_C(1) << 60) /* some 36,000 years: sums of two stay within 64 bits */
 
 static int read_small(const char *path, char *text, size_t size)
 {
@@ -121,6 +122,9 @@ static int check_state(hf__conn *conn, hf_error *err)
 
     if (status != HF_OK)
         return status;
+    if (llabs(conn->meta.base_us) > SANE_US || llabs(conn->meta.ceiling) > SANE_US)
+        return hf__fail(err, HF_EREFUSED, "the lock database %s describes itself with nonsense; move it away",
+                        conn->path->text);
     if (version != 0 && version != HF__SQLITE_SCHEMA_VERSION)
         return hf__fail(err, HF_EREFUSED,
                         "the lock database %s has layout %lld, this library knows %d; all users of it need the same "
@@ -189,7 +193,7 @@ static int raise_ceiling(hf__conn *conn, int64_t ticket, hf_error *err)
     if (result == SQLITE_ROW)
         there = sqlite3_column_int64(meta->read_ceiling, 0);
     sqlite3_reset(meta->read_ceiling);
-    if (result != SQLITE_ROW)
+    if (result != SQLITE_ROW || llabs(there) > SANE_US)
         return hf__fail(err, HF_EREFUSED, "the lock database %s has lost its own description; move it away",
                         conn->path->text);
     if (there > ticket + CEILING_AHEAD_US)
@@ -210,6 +214,9 @@ static int raise_ceiling(hf__conn *conn, int64_t ticket, hf_error *err)
 int hf__meta_ticket(hf__conn *conn, int64_t above, int64_t *ticket, hf_error *err)
 {
     *ticket = hf__now_us() + conn->meta.base_us;
+    if (above > SANE_US)
+        return hf__fail(err, HF_EREFUSED, "the lock database %s has a claim with a ticket that no clock gave",
+                        conn->path->text);
     if (*ticket <= above)
         *ticket = above + 1;
     /* The ceiling in memory is only ever one that was read: a raise that is rolled back is simply done again. */
