@@ -207,7 +207,6 @@ static void r05_every_time_at_its_bounds(void **state)
         {.max_hold_ms = HF_LEASE_MIN_MS},
         {.max_hold_ms = HF_LEASE_MAX_MS},
         {.min_hold_ms = 1},
-        {.weight = 1},
     };
     static const int64_t watchdogs[] = {0, HF_LEASE_MIN_MS, HF_LEASE_MAX_MS}, timeouts[] = {0, 1000, 600000};
 

@@ -135,39 +135,6 @@ static void a_fork_in_the_midst_of_other_threads(void **state)
     hf_free(other);
 }
 
-/* C05: a new client in the child is one of its own: another owner, with ids that nobody else has. */
-static void a_forked_child_may_open_its_own_client(void **state)
-{
-    (void)state;
-    hf_client *client = must_open();
-    hf_lock   *held = must_mutex(client, "child-own", NULL);
-    int        how;
-
-    must_acquire(held, HF_NOWAIT);
-    pid_t pid = fork();
-    if (pid == 0) {
-        hf_client *own;
-        hf_lock   *lock;
-        int        wanted = store_is("memory:") ? HF_OK : HF_BUSY; /* memory is a process's own */
-        alarm(20);
-        if (hf_open(&own, test_url, NULL, NULL) != HF_OK || hf_mutex(&lock, own, "child-own", NULL, NULL) != HF_OK)
-            _exit(1);
-        int status = hf_acquire(lock, HF_NOWAIT, NULL, NULL);
-        if (wanted == HF_BUSY && status != HF_BUSY)
-            _exit(2);
-        hf_free(lock);
-        _exit(hf_close(own, 1000) == HF_OK ? 0 : 3);
-    }
-    assert_true(waitpid(pid, &how, 0) == pid);
-    assert_true(WIFEXITED(how));
-    assert_int_equal(WEXITSTATUS(how), 0);
-    must_hold(client, "child-own", 1, 0);
-    must_release(held);
-    must_hold(client, NULL, 0, 0);
-    hf_free(held);
-    must_close(client);
-}
-
 static volatile sig_atomic_t alarms;
 
 static void on_alarm(int sig)
@@ -456,16 +423,10 @@ static void two_stores_are_two_worlds(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(a_forked_child_has_no_part_in_it),
-    cmocka_unit_test(a_fork_in_the_midst_of_other_threads),
-    cmocka_unit_test(a_forked_child_may_open_its_own_client),
-    cmocka_unit_test(b46_a_storm_of_signals_changes_nothing),
-    cmocka_unit_test(signals_are_the_program_s),
-    cmocka_unit_test(b63_no_signal_disposition_is_changed),
-    cmocka_unit_test(b65_all_descriptors_are_closed_on_exec),
-    cmocka_unit_test(a_thousand_clients_leave_nothing_open),
-    cmocka_unit_test(failed_opens_leave_nothing_open),
-    cmocka_unit_test(running_out_of_descriptors_is_told),
-    cmocka_unit_test(two_stores_are_two_worlds),
+    cmocka_unit_test(a_forked_child_has_no_part_in_it),       cmocka_unit_test(a_fork_in_the_midst_of_other_threads),
+    cmocka_unit_test(b46_a_storm_of_signals_changes_nothing), cmocka_unit_test(signals_are_the_program_s),
+    cmocka_unit_test(b63_no_signal_disposition_is_changed),   cmocka_unit_test(b65_all_descriptors_are_closed_on_exec),
+    cmocka_unit_test(a_thousand_clients_leave_nothing_open),  cmocka_unit_test(failed_opens_leave_nothing_open),
+    cmocka_unit_test(running_out_of_descriptors_is_told),     cmocka_unit_test(two_stores_are_two_worlds),
 };
 API_GROUP(group_process, "process", tests);

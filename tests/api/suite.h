@@ -31,6 +31,7 @@ extern const api_group group_permits;  /* semaphores */
 extern const api_group group_all;      /* hf_all */
 extern const api_group group_loop;     /* the non-blocking calls */
 extern const api_group group_process;  /* fork, signals, descriptors */
+extern const api_group group_children; /* forked children with clients of their own */
 extern const api_group group_operator; /* list, break, stats */
 
 /* A client whose watchdog's lease is short, so that renewals and losses fit in a test: renewed every 200 ms. */

@@ -79,13 +79,15 @@ static void signal_record(torture *t, const slot *s, int type)
     record_write(t->log, &r);
 }
 
-/* A slot at random, most often one that holds something; -1 where there is none. */
+/* A slot at random: one that holds something as often as any, which may be inside a transaction; -1: there is none. */
 static int victim(torture *t)
 {
+    bool any = rng_below(&t->rng, 2) == 0;
+
     for (int tries = 0; tries < 64; tries++) {
         int   i = (int)rng_below(&t->rng, t->plan.processes);
         slot *s = &t->slots[i];
-        bool  likes = atomic_load(&t->plan.shared->holding[i]) > 0 || tries > 48 || rng_below(&t->rng, 8) == 0;
+        bool  likes = atomic_load(&t->plan.shared->holding[i]) > 0 || any || tries > 48;
         if (s->pid > 0 && !s->killed && s->cont_us == 0 && likes)
             return i;
     }

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Children of a process with clients that open a client of their own. Apart from the other tests of processes because
+ * the thread sanitizer cannot start threads in a forked child.
+ */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "suite.h"
+
+/* C05: a new client in the child is one of its own: another owner, with ids that nobody else has. */
+static void a_forked_child_may_open_its_own_client(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    hf_lock   *held = must_mutex(client, "child-own", NULL);
+    int        how;
+
+    must_acquire(held, HF_NOWAIT);
+    pid_t pid = fork();
+    if (pid == 0) {
+        hf_client *own;
+        hf_lock   *lock;
+        int        wanted = store_is("memory:") ? HF_OK : HF_BUSY; /* memory is a process's own */
+        alarm(20);
+        if (hf_open(&own, test_url, NULL, NULL) != HF_OK || hf_mutex(&lock, own, "child-own", NULL, NULL) != HF_OK)
+            _exit(1);
+        int status = hf_acquire(lock, HF_NOWAIT, NULL, NULL);
+        if (wanted == HF_BUSY && status != HF_BUSY)
+            _exit(2);
+        hf_free(lock);
+        _exit(hf_close(own, 1000) == HF_OK ? 0 : 3);
+    }
+    assert_true(waitpid(pid, &how, 0) == pid);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    must_hold(client, "child-own", 1, 0);
+    must_release(held);
+    must_hold(client, NULL, 0, 0);
+    hf_free(held);
+    must_close(client);
+}
+
+/* Children, one after the other and of one another: no two are ever taken for one owner. */
+static int generation(int left)
+{
+    hf_client *own;
+    hf_lock   *lock;
+    int        how = 0;
+
+    if (hf_open(&own, test_url, NULL, NULL) != HF_OK || hf_semaphore(&lock, own, "generations", 9, NULL, NULL) != HF_OK)
+        return 1;
+    if (hf_acquire(lock, HF_NOWAIT, NULL, NULL) != HF_OK)
+        return 2;
+    if (left > 0) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(generation(left - 1));
+        if (waitpid(pid, &how, 0) != pid)
+            return 3;
+    }
+    if (hf_left(lock) <= 0 || hf_release(lock, NULL) != HF_OK)
+        return 4;
+    hf_free(lock);
+    if (hf_close(own, 1000) != HF_OK)
+        return 5;
+    return WIFEXITED(how) ? WEXITSTATUS(how) : 6;
+}
+
+static void children_of_children(void **state)
+{
+    (void)state;
+    assert_int_equal(generation(4), 0);
+    hf_client *client = must_open();
+    must_come_to(client, "generations", 0, 0);
+    must_close(client);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_forked_child_may_open_its_own_client),
+    cmocka_unit_test(children_of_children),
+};
+API_GROUP(group_children, "children", tests);
