@@ -26,7 +26,7 @@ static int memory_open(hf_store *base, const hf_url *url, hf_error *err)
         return status;
     if (url->host != NULL)
         return hf__fail(err, HF_EINVALID, "a memory: store has no host; write memory:NAME");
-    store->world = world_join(url->path != NULL ? url->path : "");
+    store->world = hf__world_join(url->path != NULL ? url->path : "");
     if (store->world == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a store");
     return HF_OK;
@@ -49,11 +49,11 @@ static void memory_close(hf_store *base)
     const hf_request all = {0};
 
     pthread_mutex_lock(&w->mutex);
-    world_visit(w, &all, forget_store, store);
+    hf__world_visit(w, &all, forget_store, store);
     while (store->posting > 0)
         pthread_cond_wait(&w->posted, &w->mutex);
     pthread_mutex_unlock(&w->mutex);
-    world_leave(w);
+    hf__world_leave(w);
 }
 
 /* Under the world's mutex at entry; free of it at exit. Posts what the verb has rung. */
@@ -136,7 +136,7 @@ static void memory_list(memory_store *store, hf_request *request, int64_t now_us
     listing list = {.end = &list.first, .now_us = now_us};
 
     pthread_mutex_lock(&store->world->mutex);
-    world_visit(store->world, request, list_row, &list);
+    hf__world_visit(store->world, request, list_row, &list);
     pthread_mutex_unlock(&store->world->mutex);
     list_tell(&list, request);
     if (list.failed)
@@ -157,13 +157,13 @@ static void change(memory_store *store, hf_request *request, int64_t now_us)
 
     pthread_mutex_lock(&w->mutex);
     if (request->verb == HF_VERB_ATTEMPT)
-        world_attempt(w, store, request, now_us);
+        hf__world_attempt(w, store, request, now_us);
     else if (request->verb == HF_VERB_RELEASE)
-        world_release(w, request, now_us);
+        hf__world_release(w, request, now_us);
     else if (request->verb == HF_VERB_RENEW)
-        world_renew(w, request, now_us);
+        hf__world_renew(w, request, now_us);
     else
-        world_break(w, request, now_us);
+        hf__world_break(w, request, now_us);
     post_all(w);
 }
 
@@ -189,7 +189,7 @@ static void memory_watch(hf_store *base, hf_claim *claim)
     bool          at_once;
 
     pthread_mutex_lock(&store->world->mutex);
-    row = world_find(store->world, claim);
+    row = hf__world_find(store->world, claim);
     at_once = row == NULL || row->pending;
     if (row != NULL) {
         row->watching = true;
@@ -206,7 +206,7 @@ static void memory_unwatch(hf_store *base, hf_claim *claim)
     world_row    *row;
 
     pthread_mutex_lock(&store->world->mutex);
-    row = world_find(store->world, claim);
+    row = hf__world_find(store->world, claim);
     if (row != NULL)
         row->watching = false;
     pthread_mutex_unlock(&store->world->mutex);

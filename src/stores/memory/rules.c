@@ -177,7 +177,7 @@ static void judge(const world_line *line, world_row *row, hf_request *request, i
 static void attempt_in(world *w, world_line *line, struct memory_store *store, hf_request *request, int64_t now_us)
 {
     hf_claim  *claim = request->claim;
-    world_row *row = world_row_find(line, &claim->id);
+    world_row *row = hf__world_row_find(line, &claim->id);
     int64_t    until_us = hf__after_ms(now_us, claim->lease_ms);
 
     if (row == NULL && conflicts(line, request))
@@ -199,10 +199,10 @@ static void attempt_in(world *w, world_line *line, struct memory_store *store, h
     judge(line, row, request, now_us);
 }
 
-void world_attempt(world *w, struct memory_store *store, hf_request *request, int64_t now_us)
+void hf__world_attempt(world *w, struct memory_store *store, hf_request *request, int64_t now_us)
 {
     hf_claim   *claim = request->claim;
-    world_line *line = world_line_find(w, claim->name, claim->name_len);
+    world_line *line = hf__world_line_find(w, claim->name, claim->name_len);
 
     if (claim->mode == HF_MODE_COUNTED && (claim->weight < 1 || claim->weight > claim->limit)) {
         request->status = hf__fail(&request->err, HF_EINVALID, "a claim above the limit can never be granted");
@@ -213,14 +213,14 @@ void world_attempt(world *w, struct memory_store *store, hf_request *request, in
         return;
     }
     if (line == NULL)
-        line = world_line_make(w, claim);
+        line = hf__world_line_make(w, claim);
     if (line == NULL) {
         request->status = hf__fail(&request->err, HF_EEXHAUSTED, "out of memory for a name");
         return;
     }
-    world_reap(w, line, now_us);
+    hf__world_reap(w, line, now_us);
     attempt_in(w, line, store, request, now_us);
-    world_line_drop_if_idle(w, line);
+    hf__world_line_drop_if_idle(w, line);
 }
 
 static void release_row(world *w, world_line *line, world_row *row, const hf_request *request, int64_t now_us)
@@ -228,20 +228,20 @@ static void release_row(world *w, world_line *line, world_row *row, const hf_req
     if (request->keep_ms > 0 && row->granted) {
         row->expires_us = hf__after_ms(now_us, request->keep_ms);
         row->store = NULL;
-        world_ring_first_waiter(w, line);
+        hf__world_ring_first_waiter(w, line);
     } else if (request->to_shared) {
         row->mode = HF_MODE_SHARED;
         row->weight = 1;
-        world_ring_let_in(w, line);
+        hf__world_ring_let_in(w, line);
     } else {
-        world_row_remove(line, row);
-        world_ring_let_in(w, line);
+        hf__world_row_remove(line, row);
+        hf__world_ring_let_in(w, line);
     }
 }
 
-void world_release(world *w, hf_request *request, int64_t now_us)
+void hf__world_release(world *w, hf_request *request, int64_t now_us)
 {
-    world_line *line = world_line_find(w, request->claim->name, request->claim->name_len);
+    world_line *line = hf__world_line_find(w, request->claim->name, request->claim->name_len);
     world_row  *row;
 
     if (request->unanswered && !bury(w, request)) {
@@ -250,17 +250,17 @@ void world_release(world *w, hf_request *request, int64_t now_us)
     }
     if (line == NULL)
         return;
-    world_reap(w, line, now_us);
-    row = world_row_find(line, &request->claim->id);
+    hf__world_reap(w, line, now_us);
+    row = hf__world_row_find(line, &request->claim->id);
     request->verdict.found = row != NULL;
     if (row != NULL)
         release_row(w, line, row, request, now_us);
-    world_line_drop_if_idle(w, line);
+    hf__world_line_drop_if_idle(w, line);
 }
 
 static int renew_one(world *w, const hf_renewal *renewal, int64_t now_us)
 {
-    world_row *row = world_find(w, renewal->claim);
+    world_row *row = hf__world_find(w, renewal->claim);
     int64_t    until_us = hf__after_ms(now_us, renewal->lease_ms);
 
     if (row == NULL || row->expires_us <= now_us)
@@ -272,15 +272,15 @@ static int renew_one(world *w, const hf_renewal *renewal, int64_t now_us)
     return HF_RENEWAL_RENEWED;
 }
 
-void world_renew(world *w, hf_request *request, int64_t now_us)
+void hf__world_renew(world *w, hf_request *request, int64_t now_us)
 {
     for (size_t i = 0; i < request->count; i++)
         request->renewals[i].answer = renew_one(w, &request->renewals[i], now_us);
 }
 
-void world_break(world *w, hf_request *request, int64_t now_us)
+void hf__world_break(world *w, hf_request *request, int64_t now_us)
 {
-    world_line *line = world_line_find(w, request->name, request->name_len);
+    world_line *line = hf__world_line_find(w, request->name, request->name_len);
     world_row  *row, *next;
     hf_id       id;
 
@@ -290,14 +290,14 @@ void world_break(world *w, hf_request *request, int64_t now_us)
     }
     if (line == NULL)
         return;
-    world_reap(w, line, now_us);
+    hf__world_reap(w, line, now_us);
     DL_FOREACH_SAFE (line->rows, row, next) {
         if (request->claim_hex != NULL ? !hf__id_equal(&row->id, &id) : !row->granted)
             continue;
-        world_ring_row(w, row); /* whose it was hears of it too */
-        world_row_remove(line, row);
+        hf__world_ring_row(w, row); /* whose it was hears of it too */
+        hf__world_row_remove(line, row);
         request->verdict.removed++;
     }
-    world_ring_let_in(w, line);
-    world_line_drop_if_idle(w, line);
+    hf__world_ring_let_in(w, line);
+    hf__world_line_drop_if_idle(w, line);
 }

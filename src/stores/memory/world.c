@@ -29,7 +29,7 @@ static world *world_new(const char *name)
     return w;
 }
 
-world *world_join(const char *name)
+world *hf__world_join(const char *name)
 {
     world *w;
 
@@ -69,7 +69,7 @@ static void world_free(world *w)
     free(w);
 }
 
-void world_leave(world *w)
+void hf__world_leave(world *w)
 {
     pthread_mutex_lock(&worlds_mutex);
     if (--w->refs == 0) {
@@ -79,7 +79,7 @@ void world_leave(world *w)
     pthread_mutex_unlock(&worlds_mutex);
 }
 
-world_line *world_line_find(world *w, const char *name, size_t len)
+world_line *hf__world_line_find(world *w, const char *name, size_t len)
 {
     world_line *line;
 
@@ -87,7 +87,7 @@ world_line *world_line_find(world *w, const char *name, size_t len)
     return line;
 }
 
-world_line *world_line_make(world *w, const hf_claim *claim)
+world_line *hf__world_line_make(world *w, const hf_claim *claim)
 {
     world_line *line = calloc(1, sizeof *line + claim->name_len + 1);
 
@@ -100,7 +100,7 @@ world_line *world_line_make(world *w, const hf_claim *claim)
 }
 
 /* An idle name leaves nothing but the floor, above which its next ticket starts. */
-void world_line_drop_if_idle(world *w, world_line *line)
+void hf__world_line_drop_if_idle(world *w, world_line *line)
 {
     if (line->rows != NULL)
         return;
@@ -109,7 +109,7 @@ void world_line_drop_if_idle(world *w, world_line *line)
     line_free(w, line);
 }
 
-world_row *world_row_find(const world_line *line, const hf_id *id)
+world_row *hf__world_row_find(const world_line *line, const hf_id *id)
 {
     world_row *row;
 
@@ -119,11 +119,11 @@ world_row *world_row_find(const world_line *line, const hf_id *id)
     return NULL;
 }
 
-world_row *world_find(world *w, const hf_claim *claim)
+world_row *hf__world_find(world *w, const hf_claim *claim)
 {
-    world_line *line = world_line_find(w, claim->name, claim->name_len);
+    world_line *line = hf__world_line_find(w, claim->name, claim->name_len);
 
-    return line != NULL ? world_row_find(line, &claim->id) : NULL;
+    return line != NULL ? hf__world_row_find(line, &claim->id) : NULL;
 }
 
 static bool make_rung_room(world *w)
@@ -142,7 +142,7 @@ static bool make_rung_room(world *w)
 }
 
 /* Where there is no memory to remember it with, the waiter finds out when it asks again. */
-void world_ring_row(world *w, const world_row *row)
+void hf__world_ring_row(world *w, const world_row *row)
 {
     if (row->store == NULL || !make_rung_room(w))
         return;
@@ -153,13 +153,13 @@ void world_ring_row(world *w, const world_row *row)
 static void ring(world *w, world_row *row)
 {
     if (row->watching)
-        world_ring_row(w, row);
+        hf__world_ring_row(w, row);
     else
         row->pending = true;
 }
 
 /* Rows that the weights before them now let in, and that nobody has told yet. */
-void world_ring_let_in(world *w, world_line *line)
+void hf__world_ring_let_in(world *w, world_line *line)
 {
     int64_t    sum = 0;
     world_row *row;
@@ -176,7 +176,7 @@ void world_ring_let_in(world *w, world_line *line)
 }
 
 /* Those who wait must learn of an end that comes sooner than they were told. */
-void world_ring_first_waiter(world *w, world_line *line)
+void hf__world_ring_first_waiter(world *w, world_line *line)
 {
     world_row *row;
 
@@ -187,25 +187,25 @@ void world_ring_first_waiter(world *w, world_line *line)
         }
 }
 
-void world_row_remove(world_line *line, world_row *row)
+void hf__world_row_remove(world_line *line, world_row *row)
 {
     DL_DELETE(line->rows, row);
     free(row);
 }
 
 /* What has expired is removed before anyone is let past it (contract 11). */
-void world_reap(world *w, world_line *line, int64_t now_us)
+void hf__world_reap(world *w, world_line *line, int64_t now_us)
 {
     world_row *row, *next;
     bool       any = false;
 
     DL_FOREACH_SAFE (line->rows, row, next)
         if (row->expires_us <= now_us) {
-            world_row_remove(line, row);
+            hf__world_row_remove(line, row);
             any = true;
         }
     if (any)
-        world_ring_let_in(w, line);
+        hf__world_ring_let_in(w, line);
 }
 
 static int by_name(const world_line *a, const world_line *b)
@@ -216,8 +216,8 @@ static int by_name(const world_line *a, const world_line *b)
     return order != 0 ? order : (a->name_len > b->name_len) - (a->name_len < b->name_len);
 }
 
-void world_visit(world *w, const hf_request                                                 *request,
-                 bool (*each)(const world_line *, const world_row *, int64_t, void *), void *arg)
+void hf__world_visit(world *w, const hf_request                                                 *request,
+                     bool (*each)(const world_line *, const world_row *, int64_t, void *), void *arg)
 {
     world_line *line, *next;
     world_row  *row;

@@ -70,40 +70,40 @@ typedef struct world {
 } world;
 
 /* The world of this name, made at need, with a reference; NULL: no memory. Not under any mutex. */
-world *world_join(const char *name);
-void   world_leave(world *world);
+world *hf__world_join(const char *name);
+void   hf__world_leave(world *world);
 
 /* A claim's row, or NULL. */
-world_row *world_find(world *world, const hf_claim *claim);
+world_row *hf__world_find(world *world, const hf_claim *claim);
 
 /* Calls `each` for every row (of one name, or of all in their order) until it returns false. */
-void world_visit(world *world, const hf_request                                                             *request,
-                 bool (*each)(const world_line *line, const world_row *row, int64_t place, void *arg), void *arg);
+void hf__world_visit(world *world, const hf_request *request,
+                     bool (*each)(const world_line *line, const world_row *row, int64_t place, void *arg), void *arg);
 
 /* The verbs, in rules.c: they fill request->status and request->verdict. */
-void world_attempt(world *world, struct memory_store *store, hf_request *request, int64_t now_us);
-void world_release(world *world, hf_request *request, int64_t now_us);
-void world_renew(world *world, hf_request *request, int64_t now_us);
-void world_break(world *world, hf_request *request, int64_t now_us);
+void hf__world_attempt(world *world, struct memory_store *store, hf_request *request, int64_t now_us);
+void hf__world_release(world *world, hf_request *request, int64_t now_us);
+void hf__world_renew(world *world, hf_request *request, int64_t now_us);
+void hf__world_break(world *world, hf_request *request, int64_t now_us);
 
 /* ---- What rules.c needs of world.c ---------------------------------------------------------------------------- */
 
-world_line *world_line_find(world *world, const char *name, size_t len);
-world_line *world_line_make(world *world, const hf_claim *claim);
+world_line *hf__world_line_find(world *world, const char *name, size_t len);
+world_line *hf__world_line_make(world *world, const hf_claim *claim);
 
 /* An idle name leaves nothing but the floor, above which its next ticket starts. */
-void world_line_drop_if_idle(world *world, world_line *line);
+void hf__world_line_drop_if_idle(world *world, world_line *line);
 
-world_row *world_row_find(const world_line *line, const hf_id *id);
-void       world_row_remove(world_line *line, world_row *row);
+world_row *hf__world_row_find(const world_line *line, const hf_id *id);
+void       hf__world_row_remove(world_line *line, world_row *row);
 
 /* What has expired is removed before anyone is let past it (contract 11). */
-void world_reap(world *world, world_line *line, int64_t now_us);
+void hf__world_reap(world *world, world_line *line, int64_t now_us);
 
 /* Whose claims get news when the verb is over: this one; those whom the weights before them now let in; the first that
  * waits, since an end comes sooner than it was told. */
-void world_ring_row(world *world, const world_row *row);
-void world_ring_let_in(world *world, world_line *line);
-void world_ring_first_waiter(world *world, world_line *line);
+void hf__world_ring_row(world *world, const world_row *row);
+void hf__world_ring_let_in(world *world, world_line *line);
+void hf__world_ring_first_waiter(world *world, world_line *line);
 
 #endif
