@@ -1,110 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The embedded store and its files: where they may lie, with which rights they are made, what is refused, and what
- * happens when they are taken away, full or of another boot.
+ * happens when they are taken away or full.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/id.h"
 #include "conformance/helper.h"
+#include "conformance/sqlite_fixture.h"
 #include "conformance/sqlite_roles.h"
-#include "conformance/suite.h"
 #include "stores/sqlite/fifo.h"
 #include "stores/sqlite/path.h"
-
-extern const hf_store_ops hf__sqlite_ops;
-
-static char here[PATH_MAX];
-
-/* A new folder of our own below the test's, and a URL in it. */
-static const char *fresh_folder(void)
-{
-    static char folder[PATH_MAX + 32];
-
-    snprintf(folder, sizeof folder, "%s/folder.XXXXXX", here);
-    assert_non_null(mkdtemp(folder));
-    return folder;
-}
-
-static const char *url_in(const char *folder, const char *rest)
-{
-    static char url[PATH_MAX + 128];
-
-    snprintf(url, sizeof url, "sqlite://%s/%s", folder, rest);
-    return url;
-}
-
-static party *open_url(const char *url)
-{
-    suite_spec spec = {"sqlite", &hf__sqlite_ops, url};
-
-    return party_open(&spec, "files");
-}
-
-static void expect_refusal(const char *url, int status, const char *word)
-{
-    hf_error err;
-    int      got = party_refused(&hf__sqlite_ops, url, &err);
-
-    if (got != status || err.status != status || strstr(err.text, word) == NULL)
-        fail_msg("%s: %s: '%s' (wanted %s and '%s')", url, hf_status_name(got), err.text, hf_status_name(status), word);
-}
-
-static mode_t mode_of(const char *folder, const char *file)
-{
-    char        path[PATH_MAX + 64];
-    struct stat st;
-
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    assert_int_equal(lstat(path, &st), 0);
-    return st.st_mode & 07777;
-}
-
-static bool exists(const char *folder, const char *file)
-{
-    char        path[PATH_MAX + 64];
-    struct stat st;
-
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    return lstat(path, &st) == 0;
-}
-
-static void write_file(const char *folder, const char *file, const char *text)
-{
-    char  path[PATH_MAX + 64];
-    FILE *f;
-
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    f = fopen(path, "we");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-}
-
-static void sql(const char *folder, const char *text)
-{
-    char     path[PATH_MAX + 64], *error = NULL;
-    sqlite3 *db;
-
-    snprintf(path, sizeof path, "%s/l.db", folder);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    if (sqlite3_exec(db, text, NULL, NULL, &error) != SQLITE_OK)
-        fail_msg("%s: %s", text, error);
-    sqlite3_close(db);
-}
 
 /* ---- rights ------------------------------------------------------------------------------------------------------ */
 
@@ -297,203 +212,6 @@ static void unknown_file_systems(void **state)
     expect_refusal("sqlite:///sys/l.db", HF_EREFUSED, "file system");
 }
 
-/* ---- what is in the file ----------------------------------------------------------------------------------------- */
-
-static void not_a_database(void **state)
-{
-    const char *folder = fresh_folder();
-    char        path[PATH_MAX + 64], text[64] = "";
-    FILE       *f;
-
-    (void)state;
-    write_file(folder, "l.db", "these are somebody's notes, and a thousand bytes are not needed for that\n");
-    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "no SQLite database");
-    snprintf(path, sizeof path, "%s/l.db", folder);
-    f = fopen(path, "re");
-    assert_non_null(fgets(text, 6, f));
-    fclose(f);
-    assert_string_equal(text, "these");
-}
-
-static void not_a_file(void **state)
-{
-    const char *folder = fresh_folder();
-    char        path[PATH_MAX + 64];
-
-    (void)state;
-    snprintf(path, sizeof path, "%s/l.db", folder);
-    assert_int_equal(mkfifo(path, 0600), 0);
-    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "special file");
-    unlink(path);
-    assert_int_equal(mkdir(path, 0700), 0);
-    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "folder");
-}
-
-static void newer_layout(void **state)
-{
-    const char *folder = fresh_folder();
-
-    (void)state;
-    party_close(open_url(url_in(folder, "l.db")));
-    sql(folder, "UPDATE holdfast_meta SET value = 99 WHERE key = 'schema'");
-    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "layout 99");
-}
-
-/* Rows that no version of ours wrote. Nothing may be read or written where it should not; what comes of it is open. */
-static void rows_of_nonsense(void **state)
-{
-    static const char *const values[] = {"NULL",
-                                         "-1",
-                                         "0",
-                                         "9223372036854775807",
-                                         "-9223372036854775808",
-                                         "1.5e300",
-                                         "'text'",
-                                         "x''",
-                                         "zeroblob(5000)",
-                                         "x'00'",
-                                         "zeroblob(16)",
-                                         "1000000",
-                                         "4000000000000000000"};
-    enum { VALUES = sizeof values / sizeof values[0] };
-    const char *folder = fresh_folder();
-    party      *p = open_url(url_in(folder, "l.db"));
-    unsigned    seed = 7;
-    char        text[1024];
-    listing     l;
-
-    (void)state;
-    sql(folder,
-        "DROP TABLE holdfast_claim; CREATE TABLE holdfast_claim (name, ticket, id, kind, mode, capacity, weight,"
-        " expires_us, client, life_device, life_inode, host, program, note, pid, since_ms)");
-    for (int round = 0; round < 300; round++) {
-        hf_claim   one = claim_first(&suite_kinds[rand_r(&seed) % suite_kind_count], "rows");
-        hf_renewal renewal = {&one, LONG_MS, 77};
-        hf_request requests[] = {{.verb = HF_VERB_ATTEMPT, .claim = &one, .queue = round % 2 == 0},
-                                 {.verb = HF_VERB_RENEW, .renewals = &renewal, .count = 1},
-                                 {.verb = HF_VERB_BREAK, .name = "rows", .name_len = 4},
-                                 {.verb = HF_VERB_RELEASE, .claim = &one}};
-        size_t     used = (size_t)snprintf(text, sizeof text, "INSERT INTO holdfast_claim VALUES (x'726f7773'");
-        for (int column = 0; column < 15; column++)
-            used += (size_t)snprintf(text + used, sizeof text - used, ", %s", values[rand_r(&seed) % VALUES]);
-        snprintf(text + used, sizeof text - used, ")");
-        sql(folder, text);
-        list_name(p, "rows", 4, &l);
-        for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++)
-            verb(p, &requests[i]);
-    }
-    party_close(p);
-}
-
-static void meta_of_nonsense(void **state)
-{
-    const char *folder = fresh_folder();
-
-    (void)state;
-    party_close(open_url(url_in(folder, "l.db")));
-    sql(folder, "UPDATE holdfast_meta SET value = 9223372036854775807 WHERE key = 'ceiling'");
-    expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "nonsense");
-    sql(folder, "DELETE FROM holdfast_meta");
-    party_close(open_url(url_in(folder, "l.db")));
-}
-
-typedef struct found {
-    int  severity[3];
-    char topics[512];
-} found;
-
-static bool note_finding(const hf_finding *finding, void *arg)
-{
-    found *f = arg;
-
-    f->severity[finding->severity]++;
-    snprintf(f->topics + strlen(f->topics), sizeof f->topics - strlen(f->topics), "%s=%.20s;", finding->topic,
-             finding->text);
-    return strlen(f->topics) < sizeof f->topics - 64;
-}
-
-static void check_finds_open_rights(void **state)
-{
-    const char *folder = fresh_folder();
-    party      *p = open_url(url_in(folder, "l.db"));
-    char        path[PATH_MAX + 64];
-    found       good = {.severity = {0}}, bad = {.severity = {0}};
-    hf_request  request = {.verb = HF_VERB_CHECK, .finding = note_finding, .each_arg = &good};
-
-    (void)state;
-    verb(p, &request);
-    assert_int_equal(request.status, HF_OK);
-    assert_int_equal(good.severity[2], 0);
-    assert_non_null(strstr(good.topics, "journal mode=wal"));
-    assert_non_null(strstr(good.topics, "rights=mode 0600"));
-    assert_non_null(strstr(good.topics, "file system="));
-    snprintf(path, sizeof path, "%s/l.db", folder);
-    assert_int_equal(chmod(path, 0666), 0);
-    request = (hf_request){.verb = HF_VERB_CHECK, .finding = note_finding, .each_arg = &bad};
-    verb(p, &request);
-    assert_int_equal(bad.severity[2], 1);
-    party_close(p);
-}
-
-/* As after a reboot: no claim counts any more, and fences still rise. */
-static void another_boot(void **state)
-{
-    const char *folder = fresh_folder();
-    party      *p = open_url(url_in(folder, "l.db"));
-    hf_claim    one = claim_first(&kind_mutex, "boot"), two = claim_second(&kind_mutex, "boot");
-    int64_t     fence = must_grant(p, &one);
-
-    (void)state;
-    party_close(p);
-    p = open_url(url_in(folder, "l.db"));
-    assert_int_equal(attempt(p, &two, false).answer, HF_REFUSED); /* its client is gone, its lease is not over */
-    party_close(p);
-    sql(folder, "UPDATE holdfast_meta SET value = 'another-boot' WHERE key = 'boot'");
-    p = open_url(url_in(folder, "l.db"));
-    assert_holds(p, "boot", 0, 0);
-    two = claim_new_id(two);
-    assert_true(must_grant(p, &two) > fence);
-    party_close(p);
-}
-
-/* ... also when the machine's wall clock went back meanwhile. */
-static void another_boot_with_an_earlier_clock(void **state)
-{
-    const char *folder = fresh_folder();
-    int64_t     ahead = hf__wall_us() + 86400 * HF_US_PER_S;
-    hf_claim    one = claim_first(&kind_mutex, "boot");
-    char        text[160];
-    party      *p;
-
-    (void)state;
-    party_close(open_url(url_in(folder, "l.db")));
-    snprintf(text, sizeof text,
-             "UPDATE holdfast_meta SET value = 'another-boot' WHERE key = 'boot';"
-             "UPDATE holdfast_meta SET value = %lld WHERE key = 'ceiling'",
-             (long long)ahead);
-    sql(folder, text);
-    p = open_url(url_in(folder, "l.db"));
-    assert_true(must_grant(p, &one) > ahead);
-    party_close(p);
-}
-
-static void a_clock_that_differs(void **state)
-{
-    const char *folder = fresh_folder();
-    hf_claim    one = claim_first(&kind_mutex, "clock");
-    hf_request  request = {.verb = HF_VERB_ATTEMPT, .claim = &one, .queue = true};
-    party      *p;
-
-    (void)state;
-    party_close(open_url(url_in(folder, "l.db")));
-    sql(folder, "UPDATE holdfast_meta SET value = value + 3600000000 WHERE key = 'ceiling'");
-    p = open_url(url_in(folder, "l.db"));
-    verb(p, &request);
-    assert_int_equal(request.status, HF_EREFUSED);
-    assert_non_null(strstr(request.err.text, "another clock"));
-    party_close(p);
-}
-
 /* ---- taken away -------------------------------------------------------------------------------------------------- */
 
 static void expect_all_refused(party *p, hf_claim *held)
@@ -563,7 +281,7 @@ static void relative_paths_stay(void **state)
     must_grant(p, &one);
     assert_true(release(p, &one).found);
     party_close(p);
-    assert_int_equal(chdir(here), 0);
+    assert_int_equal(chdir(fixture_here()), 0);
     assert_true(exists(folder, "l.db"));
 }
 
@@ -705,15 +423,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(group_that_new_files_would_not_have),
         cmocka_unit_test(local_file_systems),
         cmocka_unit_test(unknown_file_systems),
-        cmocka_unit_test(not_a_database),
-        cmocka_unit_test(not_a_file),
-        cmocka_unit_test(newer_layout),
-        cmocka_unit_test(rows_of_nonsense),
-        cmocka_unit_test(meta_of_nonsense),
-        cmocka_unit_test(check_finds_open_rights),
-        cmocka_unit_test(another_boot),
-        cmocka_unit_test(another_boot_with_an_earlier_clock),
-        cmocka_unit_test(a_clock_that_differs),
         cmocka_unit_test(removed_while_in_use),
         cmocka_unit_test(replaced_while_in_use),
         cmocka_unit_test(relative_paths_stay),
@@ -727,6 +436,6 @@ int main(int argc, char **argv)
 
     if (argc > 1)
         return play_files(argc, argv);
-    assert_non_null(getcwd(here, sizeof here));
+    fixture_here();
     return cmocka_run_group_tests_name("sqlite and its files", tests, NULL, NULL);
 }

@@ -139,14 +139,6 @@ static void killed_waiters_are_passed_over(void **state)
     party_close(p);
 }
 
-static bool row_has(party *p, const char *name, size_t waiting)
-{
-    listing l;
-
-    list_name(p, name, strlen(name), &l);
-    return l.count - l.held == waiting;
-}
-
 /* While the holder holds, waiters ask once and then sleep; a release wakes one of them. */
 static void waiters_sleep(void **state)
 {
@@ -162,7 +154,7 @@ static void waiters_sleep(void **state)
         row[i] = start("wait", "sleep");
         expect_line(row[i], "queued");
     }
-    assert_true(row_has(p, "sleep", 8));
+    assert_holds(p, "sleep", 1, 8);
     sleep_ms(1000);
     release(p, &one);
     for (int i = 0; i < 8; i++) {
