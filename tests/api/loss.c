@@ -282,6 +282,50 @@ static void the_callback_may_call_the_library(void **state)
     must_close(client);
 }
 
+typedef struct retaker {
+    int     times; /* atomic */
+    int     acquired, released;
+    int64_t took_us;
+} retaker;
+
+static void lost_retake(hf_lock *lock, void *arg)
+{
+    retaker *r = arg;
+
+    __atomic_add_fetch(&r->times, 1, __ATOMIC_RELEASE);
+    sleep_ms(200); /* the program releases meanwhile, which waits for this callback */
+    int64_t from_us = now_us();
+    r->acquired = hf_acquire(lock, 5000, NULL, NULL);
+    r->took_us = now_us() - from_us;
+    r->released = r->acquired == HF_OK ? hf_release(lock, NULL) : HF_OK;
+}
+
+/* The callback takes the lock again while the program's release waits for it: neither waits for the other. */
+static void the_callback_may_take_it_again(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+
+    for (int owner = HF_OWNER_THREAD; owner <= HF_OWNER_HANDLE; owner++) {
+        retaker    r = {0};
+        hf_options o = {.size = sizeof(o), .lease_ms = 200, .owner = owner, .lost = lost_retake, .lost_arg = &r};
+        hf_lock   *lock = must_mutex(client, "retake", &o);
+        must_acquire(lock, HF_NOWAIT);
+        while (__atomic_load_n(&r.times, __ATOMIC_ACQUIRE) == 0)
+            sleep_ms(1);
+        sleep_ms(20);
+        int64_t from_us = now_us();
+        assert_status(HF_LOST, hf_release(lock, NULL));
+        assert_true(now_us() - from_us < 3000000);
+        assert_true(r.took_us < 3000000);
+        assert_true(r.acquired == HF_OK || r.acquired == HF_LOST || r.acquired == HF_BUSY);
+        assert_status(HF_OK, r.released);
+        hf_free(lock);
+        must_come_to(client, "retake", 0, 0);
+    }
+    must_close(client);
+}
+
 /* A slow callback delays other callbacks, but neither renewals nor the telling by hf_left. */
 static void lost_slow(hf_lock *lock, void *arg)
 {
@@ -372,6 +416,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_callback_never_comes_after_the_release),
     cmocka_unit_test(b43_other_threads_are_not_stuck_after_an_expiry),
     cmocka_unit_test(the_callback_may_call_the_library),
+    cmocka_unit_test(the_callback_may_take_it_again),
     cmocka_unit_test(a_slow_callback_delays_no_renewal),
     cmocka_unit_test(no_callback_without_a_loss),
     cmocka_unit_test(a_re_entered_grant_is_lost_once),

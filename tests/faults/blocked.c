@@ -3,6 +3,7 @@
  * The store does not answer, answers no, or is not what it was: the database's write lock held by another program, the
  * disk full, the file replaced. Every call returns in its time, says which it is, and nothing is left behind.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -366,6 +367,59 @@ static void f30_a_full_disk_is_told_and_survived(void **state)
     assert_int_equal(child_end(&c), 0);
 }
 
+/* ---- the folder of the clients is cleaned by somebody, as folders for temporary files are */
+static void clean_the_folder(bool replace)
+{
+    char           path[PATH_MAX], entry[2 * PATH_MAX];
+    DIR           *dir;
+    struct dirent *e;
+
+    snprintf(path, sizeof(path), "%s/locks.db-clients", test_folder);
+    assert_non_null(dir = opendir(path));
+    while ((e = readdir(dir)) != NULL) {
+        snprintf(entry, sizeof(entry), "%s/%s", path, e->d_name);
+        if (e->d_name[0] == '.' || unlink(entry) != 0)
+            continue;
+        if (replace)
+            assert_int_equal(mkfifo(entry, 0600), 0); /* with nobody at its end, as a dead client's */
+    }
+    closedir(dir);
+}
+
+/* What is not there any more tells nothing: only the lease decides. */
+static void a_cleaned_folder_kills_nobody(void **state)
+{
+    (void)state;
+    hf_client *client = must_open_with(HF_CLIENT_OPTIONS(.watchdog_ms = 900)), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "cleaned", NULL), *second = must_mutex(other, "cleaned", NULL);
+
+    hf_grant grant = must_acquire(lock, HF_NOWAIT);
+    for (int replace = 0; replace <= 1; replace++) {
+        clean_the_folder(replace);
+        assert_status(HF_BUSY, hf_acquire(second, HF_NOWAIT, NULL, NULL));
+        assert_status(HF_BUSY, hf_acquire(second, 300, NULL, NULL));
+        hf_client *newcomer = must_open(); /* which clears away what the dead have left */
+        must_hold(newcomer, "cleaned", 1, 0);
+        must_close(newcomer);
+        assert_true(hf_left(lock) > 0);
+    }
+    assert_true(hf_fence(lock) == grant.fence);
+    must_release(lock);
+    acquirer a;
+    must_acquire(lock, HF_NOWAIT);
+    acquirer_start(&a, second, 20000, 0);
+    must_wait_for_waiters(other, "cleaned", 1);
+    sleep_ms(200);
+    must_release(lock); /* no bell can be rung: the waiter asks again in time */
+    acquirer_join(&a);
+    assert_status(HF_OK, a.status);
+    must_hold(client, NULL, 0, 0);
+    hf_free(lock);
+    hf_free(second);
+    hf_close(client, 1000);
+    hf_close(other, 1000);
+}
+
 /* ---- a stray open and close of the file by the same process, which drops POSIX locks (seen with SQLite) */
 static void a_stray_close_of_the_file_costs_nothing(void **state)
 {
@@ -417,6 +471,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(closing_is_bounded_though_the_store_is_silent, begin, end),
         cmocka_unit_test_setup_teardown(start_and_dispatch_do_not_block_though_the_store_is_silent, begin, end),
         cmocka_unit_test_setup_teardown(f31_a_replaced_file_fails_closed, begin, end),
+        cmocka_unit_test_setup_teardown(a_cleaned_folder_kills_nobody, begin, end),
         cmocka_unit_test_setup_teardown(a_stray_close_of_the_file_costs_nothing, begin, end),
     };
     return cmocka_run_group_tests_name("blocked", tests, NULL, NULL);
