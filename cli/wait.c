@@ -35,12 +35,11 @@ static void answer_come(hf_lock *lock, int status, const hf_grant *grant, const 
         answer->err = *err;
 }
 
-/* Until the answer is there. Returns the signal that ended the wait, SIGKILL where the guardian is gone, or 0. */
-static int await(struct run *run, struct answer *answer, struct display *display)
+/* Until the answer is there; `fd` is the client's. Returns the signal that ended the wait, SIGKILL where the guardian is gone, or 0. */
+static int await(struct run *run, int fd, struct answer *answer, struct display *display)
 {
-    struct pollfd fds[] = {
-        {hf_fd(run->client), POLLIN, 0}, {run->signals.fd, POLLIN, 0}, {run->guardian.socket, POLLIN, 0}};
-    int ended_by = 0;
+    struct pollfd fds[] = {{fd, POLLIN, 0}, {run->signals.fd, POLLIN, 0}, {run->guardian.socket, POLLIN, 0}};
+    int           ended_by = 0;
 
     while (!answer->come) {
         poll(fds, 3, ended_by != 0 ? -1 : display_tick(display));
@@ -94,14 +93,18 @@ int run_wait(struct run *run)
 {
     struct answer  answer = {0};
     struct display display;
-    int            status = hf_acquire_start(run->lock, run->options.wait_ms, answer_come, &answer);
+    int            fd = hf_fd(run->client);
+    int            status = fd;
 
+    /* Without a descriptor the answer would never be heard. */
+    if (fd >= 0)
+        status = hf_acquire_start(run->lock, run->options.wait_ms, answer_come, &answer);
     if (status != HF_OK) {
         say("cannot ask for %s: %s", run->shown, hf_status_name(status));
         return exit_code_of(status);
     }
     display_begin(&display, run->client, run->options.name, run->shown, run->store, run->options.verbose);
-    int ended_by = await(run, &answer, &display);
+    int ended_by = await(run, fd, &answer, &display);
     display_end(&display);
     if (ended_by != 0)
         return stopped_waiting(run, &answer, ended_by);

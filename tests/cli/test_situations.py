@@ -7,6 +7,7 @@ printed at the end. A situation may assert more than its code; what fails then s
 import concurrent.futures
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -628,6 +629,15 @@ def no_database(place):
     code = place.code("run", "--store", f"sqlite://{place.path('text')}", "n", "true")
     assert place.read("text") == before
     return code
+
+
+@situation(71, "any small number of descriptors: an answer, never a hang")
+def few_descriptors(place):
+    assert place.free("n")
+    codes = [place.code("run", "n", "true", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
+             for n in range(5, 28)]
+    assert set(codes) == {0, 69, 71} and codes[-1] == 0, codes
+    return max(codes)
 
 
 # ---------------------------------------------------------------- the other verbs
