@@ -50,7 +50,7 @@ static void b06_validity_counts_from_the_grant(void **state)
     must_acquire(lock, HF_NOWAIT);
     acquirer_start(&a, fixed, 20000, 0);
     must_wait_for_waiters(other, "b06", 1);
-    sleep_ms(1600); /* longer than the waiter's lease */
+    sleep_ms(1200); /* longer than the waiter's lease */
     must_release(lock);
     acquirer_join(&a);
     assert_status_err(HF_OK, a.status, &a.err);
@@ -59,9 +59,9 @@ static void b06_validity_counts_from_the_grant(void **state)
     assert_status(HF_OK, a.released);
 
     must_acquire(lock, HF_NOWAIT);
-    acquirer_start(&a, renewed, 20000, 1500);
+    acquirer_start(&a, renewed, 20000, 1300);
     must_wait_for_waiters(other, "b06", 1);
-    sleep_ms(1000);
+    sleep_ms(700);
     must_release(lock);
     acquirer_join(&a);
     assert_status(HF_OK, a.status);
@@ -84,7 +84,7 @@ static void b33_the_watchdog_renews(void **state)
 
     hf_grant grant = must_acquire(lock, HF_NOWAIT);
     assert_int_equal(grant.lease_ms, SHORT_WATCHDOG_MS);
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 14; i++) {
         sleep_ms(100);
         assert_true(hf_left(lock) > 0);
         assert_true(hf_left(lock) <= SHORT_WATCHDOG_MS);
@@ -94,7 +94,7 @@ static void b33_the_watchdog_renews(void **state)
         assert_true(seen->of[0].fence == grant.fence);
     }
     hf_stats(client, &stats);
-    assert_in_range(stats.renewed, 4, 15); /* a third of the lease: 10 in 2 s */
+    assert_in_range(stats.renewed, 3, 12); /* a third of the lease: 7 in 1.4 s */
     must_release(lock);
     hf_free(lock);
     hf_free(second);

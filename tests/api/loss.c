@@ -188,7 +188,7 @@ static void the_callback_never_comes_after_the_release(void **state)
     hf_lock   *lock = must_mutex(client, "late", HF_OPTIONS(.lease_ms = 100, .lost = lost_note, .lost_arg = &t));
     uint64_t   rng = 5;
 
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 20; i++) {
         int64_t from_us = now_us();
         int     before = times(&t);
         must_acquire(lock, 5000);

@@ -107,16 +107,16 @@ static void a_wait_outlasts_a_short_blockade(void **state)
 static void b30_a_held_lock_outlasts_a_blockade(void **state)
 {
     (void)state;
-    hf_client *client = open_short(3000);
+    hf_client *client = open_short(2100);
     hf_lock   *lock = must_mutex(client, "b30", NULL);
 
     hf_grant grant = must_acquire(lock, HF_NOWAIT);
-    sleep_ms(800);
-    block(); /* over the renewal at 1.0 s */
-    sleep_ms(1200);
+    sleep_ms(500);
+    block(); /* over the renewal at 0.7 s */
+    sleep_ms(900);
     assert_true(hf_left(lock) > 0);
     unblock();
-    sleep_ms(3000);
+    sleep_ms(2000);
     assert_true(hf_left(lock) > 0);
     assert_true(hf_fence(lock) == grant.fence);
     must_hold(client, "b30", 1, 0);

@@ -125,7 +125,7 @@ static void a_holder_stopped_beyond_its_lease_is_told_though_nobody_came(void **
 /* A stop that is shorter than the lease is no loss. */
 static int hold_and_report(child *self, const void *arg)
 {
-    hf_client *client = child_open(HF_CLIENT_OPTIONS(.watchdog_ms = 3000));
+    hf_client *client = child_open(HF_CLIENT_OPTIONS(.watchdog_ms = 2000));
     hf_lock   *lock = child_mutex(client, arg, NULL);
 
     child_tell(self, hf_acquire(lock, HF_NOWAIT, NULL, NULL));
@@ -144,9 +144,9 @@ static void a_stop_shorter_than_the_lease_is_no_loss(void **state)
     assert_int_equal(child_hear(&holder), HF_OK);
     for (int i = 0; i < 3; i++) {
         child_signal(&holder, SIGSTOP);
-        sleep_ms(800);
+        sleep_ms(500);
         child_signal(&holder, SIGCONT);
-        sleep_ms(200);
+        sleep_ms(150);
     }
     child_tell(&holder, 0);
     assert_true(child_hear(&holder) > 0);
