@@ -82,6 +82,17 @@ void write_file(const char *folder, const char *file, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
+void remove_database(const char *path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    char                     file[PATH_MAX];
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        snprintf(file, sizeof file, "%s%s", path, suffixes[i]);
+        unlink(file);
+    }
+}
+
 void sql(const char *folder, const char *text)
 {
     char     path[PATH_MAX + 64], *error = NULL;

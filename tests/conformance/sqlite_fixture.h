@@ -25,6 +25,9 @@ mode_t mode_of(const char *folder, const char *file);
 bool   exists(const char *folder, const char *file);
 void   write_file(const char *folder, const char *file, const char *text);
 
+/* Removes a database of an earlier run. */
+void remove_database(const char *path);
+
 /* Runs SQL on the folder's l.db, as a stranger would. */
 void sql(const char *folder, const char *text);
 

@@ -19,10 +19,8 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "conformance/helper.h"
+#include "conformance/sqlite_fixture.h"
 #include "conformance/sqlite_roles.h"
-#include "conformance/suite.h"
-
-extern const hf_store_ops hf__sqlite_ops;
 
 #define URL "sqlite:process.db"
 #define PROCESS_FILE "process.db"
@@ -490,5 +488,6 @@ int main(int argc, char **argv)
 
     if (argc > 1)
         return play_process(argc, argv);
+    remove_database(PROCESS_FILE);
     return cmocka_run_group_tests_name("sqlite between processes", tests, NULL, NULL);
 }

@@ -34,8 +34,7 @@ _Noreturn static void role_hold(const char *name)
     party   *p = party_open(&spec, "holder");
     hf_claim one = claim_first(&kind_mutex, name);
 
-    if (attempt(p, &one, true).answer == HF_GRANTED)
-        say("held");
+    say(attempt(p, &one, true).answer == HF_GRANTED ? "held" : "refused");
     for (;;)
         pause();
 }
