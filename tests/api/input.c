@@ -16,7 +16,7 @@ static void open_fails(int expected, const char *url)
     int        status = hf_open(&client, url, NULL, &err);
 
     if (status != expected)
-        print_error("%s: %s\n", url, err.text);
+        print_error("%s: %s\n", url ? url : "NULL", err.text);
     assert_status_err(expected, status, &err);
     assert_null(client);
     assert_int_equal(err.status, expected);
@@ -334,6 +334,23 @@ static void a_negative_wait_is_refused(void **state)
     must_close(client);
 }
 
+static void the_default_url_is_the_environment_s(void **state)
+{
+    (void)state;
+    hf_client *client;
+
+    setenv("HOLDFAST_STORE", test_url, 1);
+    assert_status(HF_OK, hf_open(&client, NULL, NULL, NULL));
+    assert_string_equal(hf_client_url(client), test_url);
+    must_close(client);
+    assert_status(HF_OK, hf_open(&client, "", NULL, NULL));
+    assert_string_equal(hf_client_url(client), test_url);
+    must_close(client);
+    setenv("HOLDFAST_STORE", "nosuchstore:", 1);
+    open_fails(HF_EINVALID, NULL);
+    unsetenv("HOLDFAST_STORE");
+}
+
 static void statuses_have_names(void **state)
 {
     (void)state;
@@ -361,6 +378,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_struct_whose_size_was_not_set_is_refused),
     cmocka_unit_test(a_shorter_struct_is_read_no_further),
     cmocka_unit_test(a_negative_wait_is_refused),
+    cmocka_unit_test(the_default_url_is_the_environment_s),
     cmocka_unit_test(statuses_have_names),
 };
 API_GROUP(group_input, "input", tests);
