@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Children of a process with clients that open a client of their own. Apart from the other tests of processes because
- * the thread sanitizer cannot start threads in a forked child.
+ * the sanitizers cannot go on in a forked child.
  */
 #include <sys/wait.h>
 #include <unistd.h>
