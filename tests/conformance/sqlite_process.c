@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The embedded store between processes: deaths, stops, bells, and a crowd. What a process does while the test looks on
+ * The embedded store between processes: deaths, stops, and bells. What a process does while the test looks on
  * is done by this program in a role (helper.h).
  */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,6 +89,21 @@ static void death_before_the_question(void **state)
     release(p, &one);
     other = claim_new_id(other);
     assert_int_equal(attempt(p, &other, false).answer, HF_GRANTED); /* nor in the way of another kind */
+    party_close(p);
+}
+
+/* A kept name is nobody's life: the death of who had it does not end it. */
+static void kept_name_outlives_its_holder(void **state)
+{
+    party   *p = party_open(&spec, "next");
+    helper  *holder = start("keep", "kept");
+    hf_claim one = claim_first(&kind_mutex, "kept");
+
+    (void)state;
+    expect_line(holder, "kept");
+    helper_signal(holder, SIGKILL);
+    assert_int_equal(attempt(p, &one, true).answer, HF_REFUSED);
+    assert_holds(p, "kept", 1, 1);
     party_close(p);
 }
 
@@ -438,32 +451,6 @@ static void descriptors_close_on_exec(void **state)
     party_close(p);
 }
 
-#define CROWD 16
-
-static void crowd_of_processes(void **state)
-{
-    shared_page *page;
-    helper      *h[CROWD];
-
-    (void)state;
-    unlink("crowd.page");
-    page = share_page();
-    assert_non_null(page);
-    for (int i = 0; i < CROWD; i++) {
-        char        seed[16];
-        const char *args[] = {"crowd", "4000", seed, NULL};
-        snprintf(seed, sizeof seed, "%d", i + 1);
-        h[i] = helper_start(args);
-    }
-    for (int i = 0; i < CROWD; i++)
-        assert_int_equal(helper_wait(h[i]), 0);
-    print_message("crowd: %lld grants, %lld timeouts\n", atomic_load(&page->grants), atomic_load(&page->timeouts));
-    assert_int_equal(atomic_load(&page->violations), 0);
-    assert_int_equal(atomic_load(&page->fence_faults), 0);
-    assert_true(atomic_load(&page->grants) > 200);
-    munmap(page, sizeof *page);
-}
-
 #define TEST(function) cmocka_unit_test_teardown(function, end_helpers)
 
 int main(int argc, char **argv)
@@ -471,6 +458,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(killed_holder_lets_the_next_in),
         TEST(death_before_the_question),
+        TEST(kept_name_outlives_its_holder),
         TEST(death_before_the_watch),
         TEST(killed_waiters_are_passed_over),
         TEST(waiters_sleep),
@@ -483,7 +471,6 @@ int main(int argc, char **argv)
         TEST(broken_pipes_raise_nothing),
         TEST(full_bell),
         TEST(descriptors_close_on_exec),
-        TEST(crowd_of_processes),
     };
 
     if (argc > 1)

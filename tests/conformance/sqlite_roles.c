@@ -39,7 +39,19 @@ _Noreturn static void role_hold(const char *name)
         pause();
 }
 
-/* The same, with a child that outlives it and has inherited its descriptors, as a guardian would. */
+/* Takes a name, releases it so that it is kept for half a minute, says so, and stays. */
+_Noreturn static void role_keep(const char *name)
+{
+    party   *p = party_open(&spec, "keeper");
+    hf_claim one = claim_first(&kind_mutex, name);
+
+    must_grant(p, &one);
+    say(release_keep(p, &one, LONG_MS).found ? "kept" : "lost");
+    for (;;)
+        pause();
+}
+
+/* Takes a name, with a child that outlives it and has inherited its descriptors, as a guardian would. */
 _Noreturn static void role_guarded(const char *name)
 {
     party   *p = party_open(&spec, "guarded");
@@ -165,6 +177,8 @@ int play_process(int argc, char **argv)
 {
     if (argc >= 3 && strcmp(argv[1], "hold") == 0)
         role_hold(argv[2]);
+    if (argc >= 3 && strcmp(argv[1], "keep") == 0)
+        role_keep(argv[2]);
     if (argc >= 3 && strcmp(argv[1], "guarded") == 0)
         role_guarded(argv[2]);
     if (argc >= 3 && strcmp(argv[1], "wait") == 0)
