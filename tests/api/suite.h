@@ -24,7 +24,8 @@ extern const api_group group_basic;    /* one lock, one owner after the other */
 extern const api_group group_owners;   /* threads and handles as owners */
 extern const api_group group_leases;   /* leases, renewal, bounds */
 extern const api_group group_loss;     /* grants that end unasked */
-extern const api_group group_waiting;  /* waits, cancelling, queues */
+extern const api_group group_waiting;  /* waits, cancelling, what they cost */
+extern const api_group group_queues;   /* who is next */
 extern const api_group group_soak;     /* many threads, many rounds */
 extern const api_group group_rw;       /* readers and writers */
 extern const api_group group_permits;  /* semaphores */

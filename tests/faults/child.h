@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process to be killed or stopped: forked before the parent opens a client of its own, told what to do by lines of one
- * byte, answering by numbers. It ends with its parent.
+ * A process to be killed or stopped: forked before the parent opens a client of its own, told what to do and answering
+ * by numbers. It ends with its parent.
  */
 #ifndef HF_FAULTS_CHILD_H
 #define HF_FAULTS_CHILD_H
