@@ -3,7 +3,7 @@
 #   make            builds into build/
 #   make demo       installs what is missing, builds, and settles the orders of examples/settlement
 #   make test       installs what the tests need, builds, and runs all tests
-#   make bench      builds and runs the benchmarks
+#   make bench      builds and runs the benchmarks (BENCH=--full: those of minutes too; BENCH=sqlite: one of them)
 #   make install    [PREFIX=/usr/local] [DESTDIR=...]
 #   make clean      removes build/
 #
@@ -52,7 +52,7 @@ bench:
 	$(step) "build"
 	@$(run_build)
 	$(step) "bench"
-	@$(BUILD)/bench/bench
+	@$(BUILD)/bench/bench --folder $(BUILD) $(BENCH)
 
 install: all
 	$(step) "install"
