@@ -184,7 +184,7 @@ HF_API int hf_close(hf_client *client, int64_t drain_ms);
 /* The URL that the client uses, without its password. Valid until hf_close(). */
 HF_API const char *hf_client_url(const hf_client *client);
 
-/* The schemes that this library knows, space-separated; those that this build leaves out stand in brackets. Static. */
+/* The schemes that this library knows, space-separated; those that this build leaves out stand in parentheses. Static. */
 HF_API const char *hf_schemes(void);
 
 /* ------------------------------------------------------------------ locks ------------------------------------- */

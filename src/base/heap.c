@@ -4,13 +4,15 @@
 
 #include <stdlib.h>
 
-bool hf__heap_reserve(hf__heap *heap)
+bool hf__heap_reserve(hf__heap *heap, size_t count)
 {
-    size_t      room = heap->room == 0 ? 16 : heap->room * 2;
+    size_t      room = heap->room == 0 ? 16 : heap->room;
     hf__timer **nodes;
 
-    if (heap->count < heap->room)
+    if (count <= heap->room)
         return true;
+    while (room < count)
+        room *= 2;
     nodes = realloc(heap->nodes, room * sizeof *nodes);
     if (nodes == NULL)
         return false;

@@ -20,10 +20,10 @@ typedef struct hf__heap {
     size_t      count, room;
 } hf__heap;
 
-/* Makes room for one more, so that hf__heap_set cannot fail. False: no memory. */
-bool hf__heap_reserve(hf__heap *heap);
+/* Makes room for `count` timers in all, so that hf__heap_set cannot fail. False: no memory. */
+bool hf__heap_reserve(hf__heap *heap, size_t count);
 
-/* Puts the timer in, or moves it, to at_us. Reserve before the first time. */
+/* Puts the timer in, or moves it, to at_us. Reserve first. */
 void hf__heap_set(hf__heap *heap, hf__timer *timer, int64_t at_us);
 void hf__heap_remove(hf__heap *heap, hf__timer *timer);
 

@@ -123,21 +123,52 @@ static bool take_params(hf_url *url, const UriUriA *uri)
     return params != NULL && i == (size_t)count;
 }
 
+static bool is_secret(const char *key, size_t len)
+{
+    static const char *const words[] = {"pass", "secret", "token"};
+    char                     lower[64];
+    size_t                   i;
+
+    for (i = 0; i < len && i < sizeof lower - 1; i++)
+        lower[i] = (char)(key[i] >= 'A' && key[i] <= 'Z' ? key[i] + ('a' - 'A') : key[i]);
+    lower[i] = '\0';
+    for (i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(lower, words[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* Appends the query with "***" for what is named like a secret. `to` has room for twice the text. */
+static void append_query(char *to, const char *query)
+{
+    to += strlen(to);
+    while (*query != '\0') {
+        size_t len = strcspn(query, "&");
+        size_t key_len = strcspn(query, "=&");
+        bool   secret = key_len < len && is_secret(query, key_len);
+        to += sprintf(to, "%.*s%s", (int)(secret ? key_len + 1 : len), query, secret ? "***" : "");
+        query += len;
+        if (*query == '&')
+            *to++ = *query++;
+        *to = '\0';
+    }
+}
+
 /* The text as it may be shown: with "***" for a password, and for a parameter that is named like one. */
 static char *shown_text(const hf_url *url, const split *parts, const char *text)
 {
-    char        shown[2 * URL_MAX];
-    const char *rest = parts->rest + strlen(url->scheme) + 3 + 1;
+    char        shown[3 * URL_MAX];
+    const char *rest = parts->has_authority ? parts->rest + strlen(url->scheme) + 3 + 1 : text;
+    int         path_len = (int)strcspn(rest, "?");
+    const char *query = rest + path_len;
+    int         user_len = (int)strcspn(parts->user_info, ":");
 
     if (!parts->has_authority)
-        return strdup(text);
-    if (url->password != NULL) {
-        int user_len = (int)strcspn(parts->user_info, ":");
-        snprintf(shown, sizeof shown, "%s://%.*s:***@%s%s", url->scheme, user_len, parts->user_info, parts->hosts,
-                 rest);
-    } else {
-        snprintf(shown, sizeof shown, "%s", text);
-    }
+        snprintf(shown, sizeof shown, "%.*s", path_len, rest);
+    else
+        snprintf(shown, sizeof shown, "%s://%.*s%s%s%s%.*s", url->scheme, user_len, parts->user_info,
+                 url->password != NULL ? ":***" : "", parts->has_user ? "@" : "", parts->hosts, path_len, rest);
+    append_query(shown, query);
     return strdup(shown);
 }
 
@@ -171,7 +202,10 @@ int hf__url_parse(hf_url *url, const char *text, hf_error *err)
         return hf__fail(err, HF_EINVALID,
                         "the store URL has a NUL byte (%%00) in it, which would cut off what follows");
     split_text(&parts, text);
-    if (uriParseSingleUriA(&uri, parts.rest, &at) != URI_SUCCESS)
+    status = uriParseSingleUriA(&uri, parts.rest, &at);
+    if (status == URI_ERROR_MALLOC)
+        return hf__fail(err, HF_EEXHAUSTED, "out of memory for a store URL");
+    if (status != URI_SUCCESS)
         return hf__fail(err, HF_EINVALID,
                         "the store URL is malformed%s (write special characters as %%XX, a space as %%20)",
                         at == NULL || *at == '\0' ? " at its end" : "");

@@ -30,6 +30,10 @@ static int finish(hf__acquire *a, int status)
 
     a->phase = HF__PHASE_DONE;
     a->status = status;
+    if (status == HF_BUSY)
+        hf__entry_busy(a->lock, &a->holder, a->place, &a->err);
+    if (a->cancelled && status != HF_OK && status != HF_CANCELLED)
+        a->lock->cancel_next = true; /* it came too late for this one: it is not swallowed */
     DL_DELETE(a->lock->acquires, a);
     DL_DELETE2(client->acquires, a, client_prev, client_next);
     hf__hub_leave(&client->hub, &a->sleeper);
@@ -52,9 +56,12 @@ static int finish(hf__acquire *a, int status)
 
 static int64_t request_deadline(const hf__acquire *a, int64_t now_us)
 {
-    int64_t deadline_us = hf__after_ms(now_us, a->lock->client->server_timeout_ms);
+    const hf_client *client = a->lock->client;
+    int64_t          deadline_us = hf__after_ms(now_us, client->server_timeout_ms);
 
-    return deadline_us < a->budget_us ? deadline_us : a->budget_us;
+    if (a->budget_us < deadline_us)
+        deadline_us = a->budget_us;
+    return client->close_by_us < deadline_us ? client->close_by_us : deadline_us;
 }
 
 static int send_attempt(hf__acquire *a, int64_t now_us)
@@ -71,6 +78,7 @@ static int send_attempt(hf__acquire *a, int64_t now_us)
     if (hf__client_can(a->lock->client, HF_CAP_LATE))
         a->request.not_after_us = store->ops->clock_us(store) + (a->request.deadline_us - now_us);
     a->sent_us = now_us;
+    hf__hold_asked(a->hold, a->hold->claim.lease_ms, a->request.deadline_us);
     a->lock->client->stats.attempts++;
     return HF__NEXT_SEND;
 }
@@ -106,7 +114,7 @@ static int undone(hf__acquire *a, int64_t now_us)
 
 static bool is_cancelled(const hf__acquire *a)
 {
-    return a->cancelled || (a->cancel_flag != NULL && atomic_load(a->cancel_flag));
+    return a->cancelled || (a->bounds.cancels != NULL && atomic_load(a->bounds.cancels) != a->bounds.cancels_seen);
 }
 
 /* Whether the wait must end now. The status of a wait that has run out is the last answer's. */
@@ -131,13 +139,16 @@ static int wait_until(hf__acquire *a, int64_t wake_us, int phase)
 static int granted(hf__acquire *a, int64_t now_us)
 {
     hf__hold *hold = a->hold;
+    int64_t   lease_ms = hold->claim.lease_ms;
 
+    if (a->request.verdict.lease_ms < lease_ms)
+        lease_ms = a->request.verdict.lease_ms;
     a->left_trace = true;
     if (a->lock->client->closed) {
         a->status = hf__fail(&a->err, HF_ECLOSED, "the client was closed");
         return give_up(a, now_us);
     }
-    if (hf__hold_deadline(hold, hold->claim.lease_ms, a->sent_us) <= now_us) { /* asked again, it is renewed */
+    if (hf__hold_deadline(hold, lease_ms, a->sent_us) <= now_us) { /* asked again, it is renewed */
         if (now_us < a->budget_us)
             return send_attempt(a, now_us);
         a->status = hf__fail(&a->err, HF_EUNREACHABLE, "the store's answers take longer than the lease");
@@ -163,7 +174,9 @@ static int refused(hf__acquire *a, int64_t now_us)
 
     a->left_trace = a->left_trace || a->request.queue;
     a->failures = 0;
-    a->status = hf__entry_busy(a->lock, &verdict->holder, verdict->place, &a->err);
+    a->status = HF_BUSY;
+    a->holder = verdict->holder;
+    a->place = verdict->place;
     if (is_over(a, now_us))
         return give_up(a, now_us);
     return wait_until(a, a->request.queue && renew_us < wake_us ? renew_us : wake_us, HF__PHASE_WAIT);
@@ -245,7 +258,8 @@ static int at_gate(hf__acquire *a, int64_t now_us)
     if (hold != NULL && hf__hold_is_lost(hold, now_us))
         return finish(a,
                       hf__fail(&a->err, HF_LOST, "this handle's grant has ended; release it before the next acquire"));
-    a->status = hf__entry_busy(lock, &lock->client->self, 0, &a->err);
+    a->status = HF_BUSY;
+    a->holder = lock->client->self;
     if (is_over(a, now_us))
         return finish(a, a->status);
     return wait_until(a, HF_NEVER_US, HF__PHASE_GATE);
@@ -274,7 +288,7 @@ static int enter(hf__acquire *a, int64_t now_us)
     return finish(a, hf__entry_again(hold, lock, now_us, &a->grant, &a->err));
 }
 
-int hf__acquire_begin(hf__acquire *a, hf_lock *lock, int64_t wait_ms, bool by_handle)
+int hf__acquire_begin(hf__acquire *a, hf_lock *lock, int64_t wait_ms, bool by_handle, const hf__bounds *bounds)
 {
     hf_client *client = lock->client;
     int        next = HF__NEXT_DONE;
@@ -283,6 +297,11 @@ int hf__acquire_begin(hf__acquire *a, hf_lock *lock, int64_t wait_ms, bool by_ha
     a->begun_us = hf__now_us();
     a->until_us = hf__after_ms(a->begun_us, wait_ms);
     a->budget_us = hf__after_ms(a->until_us, client->server_timeout_ms);
+    if (bounds != NULL) {
+        a->bounds = *bounds;
+        if (bounds->until_us < a->budget_us)
+            a->budget_us = bounds->until_us;
+    }
     a->by_handle = by_handle || lock->by_handle;
     pthread_mutex_lock(&client->mutex);
     a->status = hf__client_enter(client, &a->err);
@@ -377,16 +396,31 @@ int hf__acquire_woken(hf__acquire *a)
     return check_undo(a, next);
 }
 
+/* The handle's own grant, that a waiter at its gate waits for. */
+static bool gate_is_lost(const hf_lock *lock)
+{
+    const hf__hold *hold = hf__hold_find(lock->client, lock->number, lock->name, lock->name_len);
+
+    return hold != NULL && hold->state == HF__HOLD_LOST;
+}
+
 bool hf__acquire_is_due(const hf__acquire *a, int64_t now_us)
 {
     if (is_cancelled(a) || a->lock->client->closed || now_us >= a->wake_us)
         return true;
-    return a->phase == HF__PHASE_GATE ? !a->lock->gate_taken : a->sleeper.count != a->seen;
+    if (a->phase == HF__PHASE_GATE)
+        return !a->lock->gate_taken || gate_is_lost(a->lock);
+    return a->sleeper.count != a->seen;
 }
 
+/* From now on it has one server timeout, like everything that must end. */
 void hf__acquire_cancel(hf__acquire *a)
 {
+    int64_t budget_us = hf__after_ms(hf__now_us(), a->lock->client->server_timeout_ms);
+
     a->cancelled = true;
+    if (budget_us < a->budget_us)
+        a->budget_us = budget_us;
     a->nudge(a);
 }
 

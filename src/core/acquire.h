@@ -36,6 +36,13 @@ enum hf__acquire_phase {
     HF__PHASE_DONE,
 };
 
+/* What an acquire that is a part of a larger one (hf_all) is bound by. */
+typedef struct hf__bounds {
+    int64_t            until_us; /* it has returned by then, however long its own wait */
+    const atomic_uint *cancels;  /* it is cancelled when this has moved from cancels_seen */
+    unsigned           cancels_seen;
+} hf__bounds;
+
 typedef struct hf__acquire hf__acquire;
 struct hf__acquire {
     hf__acquire     *prev, *next;               /* among those through the same handle */
@@ -44,7 +51,7 @@ struct hf__acquire {
     struct hf__hold *hold; /* a reference, until it is granted or undone */
     hf__sleeper      sleeper;
     void (*nudge)(hf__acquire *acquire); /* under the mutex: look again (woken); set by the driver */
-    const atomic_bool *cancel_flag;      /* hf_all's; may be NULL */
+    hf__bounds bounds;
 
     int64_t  begun_us;
     int64_t  until_us;  /* the wait is over */
@@ -59,14 +66,18 @@ struct hf__acquire {
     bool     watching;
     bool     cancelled;
 
+    hf_holder holder; /* of the last refusal */
+    int64_t   place;
+
     int        status; /* the outcome, when DONE; before, what it will be when nothing better comes */
     hf_request request;
     hf_error   err; /* belongs to status */
     hf_grant   grant;
 };
 
-/* Begins an acquire that waits for wait_ms. `by_handle`: the handle is the owner, whatever its options. */
-int hf__acquire_begin(hf__acquire *acquire, hf_lock *lock, int64_t wait_ms, bool by_handle);
+/* Begins an acquire that waits for wait_ms. `by_handle`: the handle is the owner, whatever its options. `bounds` may be
+ * NULL. */
+int hf__acquire_begin(hf__acquire *acquire, hf_lock *lock, int64_t wait_ms, bool by_handle, const hf__bounds *bounds);
 int hf__acquire_answered(hf__acquire *acquire);
 int hf__acquire_woken(hf__acquire *acquire);
 
@@ -82,7 +93,7 @@ void hf__acquires_nudge(hf_lock *lock);
 /* The client is closing: all that are in progress look again. Under the mutex. */
 void hf__acquires_nudge_all(hf_client *client);
 
-/* The whole on the calling thread. */
-int hf__acquire_run(hf_lock *lock, int64_t wait_ms, const atomic_bool *cancel_flag, hf_grant *grant, hf_error *err);
+/* The whole on the calling thread. `bounds` may be NULL. */
+int hf__acquire_run(hf_lock *lock, int64_t wait_ms, const hf__bounds *bounds, hf_grant *grant, hf_error *err);
 
 #endif

@@ -34,16 +34,15 @@ static int sleep_until_due(blocking *run)
     return hf__acquire_woken(a);
 }
 
-int hf__acquire_run(hf_lock *lock, int64_t wait_ms, const atomic_bool *cancel_flag, hf_grant *grant, hf_error *err)
+int hf__acquire_run(hf_lock *lock, int64_t wait_ms, const hf__bounds *bounds, hf_grant *grant, hf_error *err)
 {
     blocking run;
     int      next;
 
     memset(&run.acquire, 0, offsetof(hf__acquire, request));
     run.acquire.nudge = nudge;
-    run.acquire.cancel_flag = cancel_flag;
     hf__cond_init(&run.cond);
-    next = hf__acquire_begin(&run.acquire, lock, wait_ms, false);
+    next = hf__acquire_begin(&run.acquire, lock, wait_ms, false, bounds);
     while (next != HF__NEXT_DONE) {
         if (next == HF__NEXT_SEND) {
             hf__call(lock->client, &run.acquire.request);

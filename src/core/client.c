@@ -88,6 +88,7 @@ static hf_client *client_new(const hf_client_options *options, bool manual)
     pthread_mutex_init(&client->mutex, NULL);
     hf__cond_init(&client->idle);
     client->refs = 1;
+    client->close_by_us = HF_NEVER_US;
     client->manual = manual;
     client->watchdog_ms = options->watchdog_ms != 0 ? options->watchdog_ms : WATCHDOG_MS;
     client->server_timeout_ms = options->server_timeout_ms != 0 ? options->server_timeout_ms : SERVER_TIMEOUT_MS;
@@ -146,11 +147,10 @@ static int client_start(hf_client *client, const hf_url *url, hf_error *err)
     const hf_store_ops *ops;
     int                 status, result;
 
-    hf__keeper_init(&client->keeper, client);
     hf__worker_init(&client->worker, client);
     hf__teller_init(&client->teller);
     client->url = strdup(url->text);
-    if (client->url == NULL)
+    if (!hf__keeper_init(&client->keeper, client) || client->url == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a client");
     ops = hf__store_find(url->scheme, err, &status);
     if (ops == NULL)
@@ -170,12 +170,12 @@ static void client_stop(hf_client *client)
     hf__loop_stop(&client->worker.loop);
     hf__loop_stop(&client->keeper.loop);
     store_close(client);
-    hf__worker_finish(&client->worker);
-    hf__keeper_finish(&client->keeper);
-    hf__teller_finish(client);
     pthread_mutex_lock(&client->mutex);
     hf__debts_drop(client);
     pthread_mutex_unlock(&client->mutex);
+    hf__worker_finish(&client->worker);
+    hf__keeper_finish(&client->keeper);
+    hf__teller_finish(client);
 }
 
 int hf__client_open(hf_client **client, const char *text, const hf_client_options *given, bool manual, hf_error *err)
@@ -267,7 +267,8 @@ int64_t hf__client_step(hf_client *client)
     return worker_us < keeper_us ? worker_us : keeper_us;
 }
 
-/* Under the mutex. The calls inside end within one server timeout, since their waits see that the client is closed. */
+/* Under the mutex. The calls inside end within one server timeout: their waits see that the client is closed, and their
+ * requests end at close_by_us; what is to be undone later is owed. */
 static void wait_for_calls(hf_client *client)
 {
     while (client->active > 0) {
@@ -302,6 +303,7 @@ int hf_close(hf_client *client, int64_t drain_ms)
     held_bound_us = hf__after_ms(bound_us, client->server_timeout_ms);
     pthread_mutex_lock(&client->mutex);
     client->closed = true;
+    client->close_by_us = hf__after_ms(hf__now_us(), client->server_timeout_ms);
     hf__acquires_nudge_all(client);
     wait_for_calls(client);
     pthread_mutex_unlock(&client->mutex);

@@ -18,6 +18,7 @@
 struct hf_client {
     pthread_mutex_t mutex; /* everything below it in this struct, holds and handles too; never held in a verb */
     hf__hold       *holds;
+    hf__hold       *holds_by_id;
     hf__hub         hub;
     hf_snapshot     stats;
 
@@ -26,6 +27,7 @@ struct hf_client {
     unsigned            active;   /* calls inside that use the store */
     pthread_cond_t      idle;     /* active became 0, a debt was paid, or an operation is done */
     bool                closed;
+    int64_t             close_by_us; /* closing: no call of an acquire waits for the store longer */
 
     /* With a mutex-guarded inside of their own rules; see each header. */
     hf__keeper keeper;

@@ -16,11 +16,6 @@
 #define SHOWN_NAME 100
 #define SHOWN_WHO 300
 
-static const char *kind_name(int kind)
-{
-    return kind == HF_KIND_MUTEX ? "mutex" : kind == HF_KIND_RW ? "reader/writer lock" : "semaphore";
-}
-
 void hf__entry_describe(hf__hold *hold, int64_t now_us, hf_grant *grant)
 {
     memset(grant, 0, sizeof *grant);
@@ -30,23 +25,38 @@ void hf__entry_describe(hf__hold *hold, int64_t now_us, hf_grant *grant)
     grant->level = (int)(hf__hold_levels(hold, HF_MODE_EXCLUSIVE) + hf__hold_levels(hold, HF_MODE_SHARED));
 }
 
+/* Why not; HF_OK: it may. */
+static int check_again(hf__hold *hold, const hf_lock *lock, int64_t now_us, const char **why)
+{
+    if (hf__hold_is_lost(hold, now_us)) {
+        *why = "the grant that this thread had has ended; release it first";
+        return HF_LOST;
+    }
+    if (hold->claim.kind != lock->kind) {
+        *why = "this thread holds the name as another kind of lock";
+        return HF_ECONFLICT;
+    }
+    if (lock->mode == HF_MODE_EXCLUSIVE && hold->claim.mode == HF_MODE_SHARED) {
+        *why = "this thread reads and asks to write: release the reader first";
+        return HF_WOULD_DEADLOCK;
+    }
+    if (lock->mode == HF_MODE_EXCLUSIVE && hf__hold_levels(hold, HF_MODE_EXCLUSIVE) == 0) {
+        *why = "this thread has let go of the writer: release the reader first";
+        return HF_WOULD_DEADLOCK;
+    }
+    return HF_OK;
+}
+
 int hf__entry_again(hf__hold *hold, hf_lock *lock, int64_t now_us, hf_grant *grant, hf_error *err)
 {
-    char name[SHOWN_NAME];
+    char        name[SHOWN_NAME];
+    const char *why = "out of memory for another level";
+    int         status = check_again(hold, lock, now_us, &why);
 
-    hf__name_show(lock->name, lock->name_len, name, sizeof name);
-    if (hf__hold_is_lost(hold, now_us))
-        return hf__fail(err, HF_LOST, "the grant of \"%s\" that this thread had has ended; release it first", name);
-    if (hold->claim.kind != lock->kind)
-        return hf__fail(err, HF_ECONFLICT, "this thread holds \"%s\" as a %s and asks for it as a %s", name,
-                        kind_name(hold->claim.kind), kind_name(lock->kind));
-    if (lock->mode == HF_MODE_EXCLUSIVE && hold->claim.mode == HF_MODE_SHARED)
-        return hf__fail(err, HF_WOULD_DEADLOCK,
-                        "this thread reads \"%s\" and asks to write it: release the reader first", name);
-    if (lock->mode == HF_MODE_EXCLUSIVE && hf__hold_levels(hold, HF_MODE_EXCLUSIVE) == 0)
-        return hf__fail(err, HF_WOULD_DEADLOCK, "this thread has let go of the writer of \"%s\"", name);
-    if (!hf__hold_enter(hold, lock, lock->mode))
-        return hf__fail(err, HF_EEXHAUSTED, "out of memory for another level");
+    if (status == HF_OK && !hf__hold_enter(hold, lock, lock->mode))
+        status = HF_EEXHAUSTED;
+    if (status != HF_OK)
+        return hf__fail(err, status, "\"%s\": %s", hf__name_show(lock->name, lock->name_len, name, sizeof name), why);
     hold->client->stats.reentered++;
     hf__entry_describe(hold, now_us, grant);
     return HF_OK;

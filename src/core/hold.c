@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "core/client.h"
+#include "core/debt.h"
 #include "core/figures.h"
 #include "core/lock.h"
 
@@ -39,7 +40,7 @@ hf__hold *hf__hold_new(hf_lock *lock, uint64_t owner, hf__thread *thread)
 
     if (hold == NULL)
         return NULL;
-    if (!hf__id_random(&hold->claim.id)) {
+    if (!hf__id_random(&hold->claim.id) || !hf__debts_reserve(lock->client)) {
         free(hold);
         return NULL;
     }
@@ -115,13 +116,45 @@ static void watch(hf__hold *hold, int64_t look_us)
     hf__keeper_watch(hold, look_us < hold->deadline_us ? look_us : hold->deadline_us);
 }
 
+/* In both tables, or in none. */
+static bool table_add(hf__hold *hold)
+{
+    hf_client *client = hold->client;
+
+    HASH_ADD_KEYPTR(hh, client->holds, hold->key, hold->key_len, hold);
+    if (hold->hh.tbl == NULL)
+        return false;
+    HASH_ADD(by_id, client->holds_by_id, claim.id, sizeof hold->claim.id, hold);
+    if (hold->by_id.tbl != NULL)
+        return true;
+    HASH_DEL(client->holds, hold);
+    return false;
+}
+
+static void table_remove(hf__hold *hold)
+{
+    hf_client *client = hold->client;
+
+    HASH_DEL(client->holds, hold);
+    HASH_DELETE(by_id, client->holds_by_id, hold);
+    client->stats.holds--;
+}
+
+void hf__hold_asked(hf__hold *hold, int64_t lease_ms, int64_t deadline_us)
+{
+    int64_t until_us = hf__after_ms(deadline_us, lease_ms);
+
+    if (until_us > hold->leased_until_us)
+        hold->leased_until_us = until_us;
+}
+
 bool hf__hold_grant(hf__hold *hold, const hf_verdict *verdict, int64_t sent_us, int64_t now_us)
 {
     hf_client *client = hold->client;
     hf_lock   *lock = hold->first.lock;
     int64_t    lease_ms = hold->claim.lease_ms;
 
-    if (!hf__heap_reserve(&client->keeper.timers))
+    if (!hf__keeper_reserve(client) || !table_add(hold))
         return false;
     if (verdict->lease_ms < lease_ms)
         lease_ms = verdict->lease_ms;
@@ -132,8 +165,8 @@ bool hf__hold_grant(hf__hold *hold, const hf_verdict *verdict, int64_t sent_us, 
     hold->deadline_us = hf__hold_deadline(hold, lease_ms, sent_us);
     lock->linked++;
     hf__hold_enter(hold, lock, lock->mode);
-    HASH_ADD_KEYPTR(hh, client->holds, hold->key, hold->key_len, hold);
     client->stats.holds++;
+    hold->claim.note = ""; /* the store has it, and the handle may be freed before the hold ends */
     watch(hold, next_look_us(hold, sent_us));
     return true;
 }
@@ -148,12 +181,14 @@ static hf__take *find_take(hf__hold *hold, const hf_lock *lock)
 
 static hf__take *add_take(hf__hold *hold, hf_lock *lock)
 {
-    hf__take *take = calloc(1, sizeof *take);
+    hf__take *take = hold->first.lock == NULL ? &hold->first : calloc(1, sizeof *take);
 
     if (take == NULL)
         return NULL;
     take->lock = lock;
     lock->linked++;
+    if (take == &hold->first)
+        return take;
     take->next = hold->first.next;
     hold->first.next = take;
     return take;
@@ -169,6 +204,7 @@ bool hf__hold_enter(hf__hold *hold, hf_lock *lock, int mode)
         return false;
     *(mode == HF_MODE_SHARED ? &take->shared : &take->exclusive) += 1;
     lock->takes++;
+    hf__lock_lost_clear(lock);
     return true;
 }
 
@@ -210,16 +246,28 @@ static void unlink_take(hf__take *take)
 {
     take->lock->takes -= take->exclusive + take->shared;
     take->lock->linked--;
+    if (take->told)
+        hf__lock_lost_one_less(take->lock);
     take->exclusive = take->shared = 0;
+    take->told = false;
     take->lock = NULL;
 }
 
+/* The first take is a part of the hold, and is used again; the others are freed. */
 void hf__hold_forget(hf__hold *hold, const hf_lock *lock)
 {
     hf__take *take = find_take(hold, lock);
 
-    if (take != NULL)
-        unlink_take(take);
+    if (take == NULL)
+        return;
+    unlink_take(take);
+    for (hf__take *before = &hold->first; before != NULL && take != &hold->first; before = before->next) {
+        if (before->next != take)
+            continue;
+        before->next = take->next;
+        free(take);
+        return;
+    }
 }
 
 static bool taken_by(const hf__take *take)
@@ -235,13 +283,29 @@ void hf__hold_lose(hf__hold *hold)
         return;
     hold->state = HF__HOLD_LOST;
     client->stats.lost++;
-    hf__heap_remove(&client->keeper.timers, &hold->timer);
+    hf__keeper_unwatch(hold);
     for (hf__take *take = &hold->first; take != NULL; take = take->next) {
         if (!taken_by(take))
             continue;
-        hf__lock_set_lost(take->lock, true);
+        take->told = true;
+        hf__lock_lost_one_more(take->lock);
         hf__teller_tell(take->lock, hold);
     }
+}
+
+void hf__hold_abandon(hf__hold *hold)
+{
+    for (hf__take *take = &hold->first; take != NULL; take = take->next) {
+        if (take->lock == NULL)
+            continue;
+        if (take->told)
+            hf__lock_lost_left_behind(take->lock);
+        take->told = false;
+        unlink_take(take);
+    }
+    hold->state = HF__HOLD_RELEASED;
+    table_remove(hold);
+    hf__hold_unref(hold);
 }
 
 bool hf__hold_is_lost(hf__hold *hold, int64_t now_us)
@@ -253,30 +317,22 @@ bool hf__hold_is_lost(hf__hold *hold, int64_t now_us)
 
 void hf__holds_look(hf_client *client, const hf_id *claim, int64_t now_us)
 {
-    hf__hold *hold, *next;
+    hf__hold *hold;
 
-    HASH_ITER (hh, client->holds, hold, next)
-        if (hold->state == HF__HOLD_HELD && hf__id_equal(&hold->claim.id, claim))
-            hf__keeper_watch(hold, now_us);
+    HASH_FIND(by_id, client->holds_by_id, claim, sizeof *claim, hold);
+    if (hold != NULL && hold->state == HF__HOLD_HELD)
+        hf__keeper_watch(hold, now_us);
 }
 
 void hf__hold_end(hf__hold *hold, int64_t now_us)
 {
-    hf_client *client = hold->client;
-
-    for (hf__take *take = &hold->first; take != NULL; take = take->next) {
-        if (take->lock == NULL)
-            continue;
-        if (hold->state == HF__HOLD_LOST)
-            hf__lock_set_lost(take->lock, false);
-        unlink_take(take);
-    }
-    hf__histogram_add(&client->stats.held, now_us - hold->granted_us);
+    for (hf__take *take = &hold->first; take != NULL; take = take->next)
+        if (take->lock != NULL)
+            unlink_take(take);
+    hf__histogram_add(&hold->client->stats.held, now_us - hold->granted_us);
     hold->state = HF__HOLD_RELEASED;
-    hold->claim.note = ""; /* the handle's, which may be freed before the release is delivered */
-    hf__heap_remove(&client->keeper.timers, &hold->timer);
-    HASH_DEL(client->holds, hold);
-    client->stats.holds--;
+    hf__keeper_unwatch(hold);
+    table_remove(hold);
 }
 
 int64_t hf__hold_renewal_ms(const hf__hold *hold, int64_t now_us)

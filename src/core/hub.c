@@ -24,17 +24,34 @@ static hf__topic *topic_make(hf__hub *hub, const char *name, size_t name_len)
         return NULL;
     memcpy(topic->name, name, name_len);
     HASH_ADD_KEYPTR(hh, hub->topics, topic->name, name_len, topic);
-    return topic;
+    if (topic->hh.tbl != NULL)
+        return topic;
+    free(topic);
+    return NULL;
+}
+
+static void topic_drop_if_idle(hf__hub *hub, hf__topic *topic)
+{
+    if (topic->sleepers != NULL)
+        return;
+    HASH_DEL(hub->topics, topic);
+    free(topic);
 }
 
 bool hf__hub_join(hf__hub *hub, hf__sleeper *sleeper, const hf_claim *claim)
 {
-    sleeper->topic = topic_make(hub, claim->name, claim->name_len);
-    if (sleeper->topic == NULL)
+    hf__topic *topic = topic_make(hub, claim->name, claim->name_len);
+
+    if (topic == NULL)
         return false;
     sleeper->claim = claim->id;
-    DL_APPEND(sleeper->topic->sleepers, sleeper);
     HASH_ADD(hh, hub->claims, claim, sizeof sleeper->claim, sleeper);
+    if (sleeper->hh.tbl == NULL) {
+        topic_drop_if_idle(hub, topic);
+        return false;
+    }
+    sleeper->topic = topic;
+    DL_APPEND(topic->sleepers, sleeper);
     return true;
 }
 
@@ -47,10 +64,7 @@ void hf__hub_leave(hf__hub *hub, hf__sleeper *sleeper)
     sleeper->topic = NULL;
     HASH_DEL(hub->claims, sleeper);
     DL_DELETE(topic->sleepers, sleeper);
-    if (topic->sleepers != NULL)
-        return;
-    HASH_DEL(hub->topics, topic);
-    free(topic);
+    topic_drop_if_idle(hub, topic);
 }
 
 static void tell(hf__sleeper *sleeper)

@@ -9,9 +9,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <uthash.h>
 
 #include <holdfast/store.h>
+
+#include "base/table.h"
 
 struct hf__topic;
 

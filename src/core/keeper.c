@@ -11,11 +11,14 @@
 /* Of a lease: holds that are due within this time are renewed along with one that is due now, so that many names are
  * renewed in one batch a period. */
 #define TOGETHER_PART 6
+#define NO_MEMORY_PAUSE_MS 100
 
-void hf__keeper_init(hf__keeper *keeper, hf_client *client)
+bool hf__keeper_init(hf__keeper *keeper, hf_client *client)
 {
     hf__loop_init(&keeper->loop, hf__keeper_step, client);
     keeper->next_us = 0;
+    keeper->spare = calloc(1, sizeof *keeper->spare);
+    return keeper->spare != NULL;
 }
 
 static void free_batch(hf__keeper *keeper)
@@ -29,11 +32,17 @@ static void free_batch(hf__keeper *keeper)
     keeper->request.count = 0;
 }
 
+/* A renewal that was in flight has been completed by the store's close, but nobody takes its answers any more. */
 void hf__keeper_finish(hf__keeper *keeper)
 {
-    hf__loop_finish(&keeper->loop);
-    hf__heap_finish(&keeper->timers);
+    for (size_t i = 0; i < keeper->request.count; i++)
+        hf__hold_unref(keeper->batch[i]);
     free_batch(keeper);
+    hf__loop_finish(&keeper->loop);
+    hf__heap_finish(&keeper->looks);
+    hf__heap_finish(&keeper->ends);
+    hf__heap_finish(&keeper->debts);
+    free(keeper->spare);
 }
 
 void hf__keeper_want(hf__keeper *keeper, int64_t at_us)
@@ -44,78 +53,116 @@ void hf__keeper_want(hf__keeper *keeper, int64_t at_us)
     hf__loop_wake(&keeper->loop);
 }
 
+bool hf__keeper_reserve(hf_client *client)
+{
+    size_t count = client->stats.holds + 1;
+
+    return hf__heap_reserve(&client->keeper.looks, count) && hf__heap_reserve(&client->keeper.ends, count);
+}
+
 void hf__keeper_watch(hf__hold *hold, int64_t at_us)
 {
     hf__keeper *keeper = &hold->client->keeper;
 
-    hf__heap_set(&keeper->timers, &hold->timer, at_us);
-    hf__keeper_want(keeper, at_us);
+    hf__heap_set(&keeper->looks, &hold->look, at_us);
+    hf__heap_set(&keeper->ends, &hold->end, hold->deadline_us);
+    hf__keeper_want(keeper, at_us < hold->deadline_us ? at_us : hold->deadline_us);
 }
 
-static hf__hold *hold_of(hf__timer *timer)
+void hf__keeper_unwatch(hf__hold *hold)
 {
-    return (hf__hold *)((char *)timer - offsetof(hf__hold, timer));
+    hf__keeper *keeper = &hold->client->keeper;
+
+    hf__heap_remove(&keeper->looks, &hold->look);
+    hf__heap_remove(&keeper->ends, &hold->end);
 }
 
-/* Under the mutex. A hold's timer is never later than its deadline. */
-static void lose_what_is_over(hf_client *client, int64_t now_us)
+static hf__hold *hold_to_look_at(const hf__keeper *keeper)
 {
-    hf__heap *timers = &client->keeper.timers;
+    hf__timer *top = hf__heap_top(&keeper->looks);
 
-    if (timers->count == 0 || hf__heap_top(timers)->at_us > now_us)
-        return;
-    for (size_t i = timers->count; i > 0; i--) /* from the end, since losing one takes it out of the heap */
-        if (i <= timers->count)
-            hf__hold_is_lost(hold_of(timers->nodes[i - 1]), now_us);
+    return top != NULL ? (hf__hold *)((char *)top - offsetof(hf__hold, look)) : NULL;
 }
 
-static bool belongs_to_batch(const hf__hold *hold, int64_t now_us)
+/* HF_NEVER_US: no hold has one. */
+static int64_t earliest_deadline(const hf__keeper *keeper)
 {
-    return !hold->renewing && hold->timer.at_us <= hf__after_ms(now_us, hold->claim.lease_ms / TOGETHER_PART);
+    hf__timer *top = hf__heap_top(&keeper->ends);
+
+    return top != NULL ? top->at_us : HF_NEVER_US;
 }
 
-/* Room for every hold there is; false: no memory, try again soon. */
-static bool make_room(hf__keeper *keeper)
+int64_t hf__keeper_bound(const hf_client *client)
 {
-    size_t count = keeper->timers.count;
+    return earliest_deadline(&client->keeper);
+}
 
+/* Only its thread could release it. */
+static void abandon_if_orphan(hf__hold *hold)
+{
+    if (hold->state == HF__HOLD_LOST && hold->thread != NULL && hf__thread_ended(hold->thread))
+        hf__hold_abandon(hold);
+}
+
+/* Under the mutex. */
+static void lose_what_is_over(hf__keeper *keeper, int64_t now_us)
+{
+    while (earliest_deadline(keeper) <= now_us) {
+        hf__hold *hold = (hf__hold *)((char *)hf__heap_top(&keeper->ends) - offsetof(hf__hold, end));
+        hf__hold_lose(hold);
+        abandon_if_orphan(hold);
+    }
+}
+
+/* Under the mutex: takes the holds that are due out of the heap, with those that soon are; a list of them. */
+static hf__hold *take_due(hf__keeper *keeper, int64_t now_us, size_t *count)
+{
+    hf__hold *list = NULL;
+    hf__hold *hold;
+
+    *count = 0;
+    hold = hold_to_look_at(keeper);
+    if (hold == NULL || hold->look.at_us > now_us)
+        return NULL;
+    while (hold != NULL && hold->look.at_us <= hf__after_ms(now_us, hold->claim.lease_ms / TOGETHER_PART)) {
+        hf__heap_remove(&keeper->looks, &hold->look);
+        hold->due = list;
+        list = hold;
+        ++*count;
+        hold = hold_to_look_at(keeper);
+    }
+    return list;
+}
+
+static bool make_room(hf__keeper *keeper, size_t count)
+{
     keeper->claims = calloc(count, sizeof *keeper->claims);
     keeper->batch = calloc(count, sizeof(struct hf__hold *));
     keeper->request.renewals = calloc(count, sizeof *keeper->request.renewals);
     return keeper->claims != NULL && keeper->batch != NULL && keeper->request.renewals != NULL;
 }
 
-/* Under the mutex. Takes the holds that are due, with those that soon are. */
-static void gather(hf__keeper *keeper, int64_t now_us)
+static void put_off(hf__keeper *keeper, hf__hold *list, int64_t at_us)
 {
-    size_t count = 0;
-
-    for (size_t i = 0; i < keeper->timers.count; i++) {
-        hf__hold *hold = hold_of(keeper->timers.nodes[i]);
-        if (!belongs_to_batch(hold, now_us))
-            continue;
-        hold->renewing = true;
-        keeper->batch[count] = hf__hold_ref(hold);
-        keeper->claims[count] = hold->claim;
-        keeper->request.renewals[count].claim = &keeper->claims[count];
-        keeper->request.renewals[count].lease_ms = hf__hold_renewal_ms(hold, now_us);
-        count++;
-    }
-    for (size_t i = 0; i < count; i++)
-        hf__heap_set(&keeper->timers, &keeper->batch[i]->timer, keeper->batch[i]->deadline_us);
-    keeper->request.count = count;
+    for (hf__hold *hold = list; hold != NULL; hold = hold->due)
+        hf__heap_set(&keeper->looks, &hold->look, at_us);
 }
 
-static int64_t earliest_deadline(const hf__keeper *keeper)
+/* Under the mutex: the list as a batch. Until its answer a hold's next look is its deadline. */
+static void fill_batch(hf__keeper *keeper, hf__hold *list, int64_t now_us)
 {
-    int64_t earliest_us = HF_NEVER_US;
+    size_t i = 0;
 
-    for (size_t i = 0; i < keeper->timers.count; i++) {
-        const hf__hold *hold = hold_of(keeper->timers.nodes[i]);
-        if (hold->deadline_us < earliest_us)
-            earliest_us = hold->deadline_us;
+    for (hf__hold *hold = list; hold != NULL; hold = hold->due, i++) {
+        hf_renewal *renewal = &keeper->request.renewals[i];
+        keeper->batch[i] = hf__hold_ref(hold);
+        keeper->claims[i] = hold->claim;
+        renewal->claim = &keeper->claims[i];
+        renewal->lease_ms = hf__hold_renewal_ms(hold, now_us);
+        hf__hold_asked(hold, renewal->lease_ms, keeper->request.deadline_us);
+        hf__heap_set(&keeper->looks, &hold->look, hold->deadline_us);
     }
-    return earliest_us;
+    keeper->request.count = i;
 }
 
 static void renewal_done(hf_request *request)
@@ -132,32 +179,31 @@ static void renewal_done(hf_request *request)
 static bool prepare_renewal(hf_client *client, int64_t now_us)
 {
     hf__keeper *keeper = &client->keeper;
-    hf__timer  *top = hf__heap_top(&keeper->timers);
     int64_t     deadline_us = hf__after_ms(now_us, client->server_timeout_ms);
-    int64_t     bound_us;
+    int64_t     bound_us = earliest_deadline(keeper);
+    size_t      count;
+    hf__hold   *list = keeper->in_flight ? NULL : take_due(keeper, now_us, &count);
 
-    if (keeper->in_flight || top == NULL || top->at_us > now_us)
+    if (list == NULL)
         return false;
-    if (!make_room(keeper)) {
+    if (!make_room(keeper, count)) {
         free_batch(keeper);
-        hf__heap_set(&keeper->timers, top, hf__after_ms(now_us, 100));
+        put_off(keeper, list, hf__after_ms(now_us, NO_MEMORY_PAUSE_MS));
         return false;
     }
-    gather(keeper, now_us);
-    if (keeper->request.count == 0)
-        return false;
-    bound_us = earliest_deadline(keeper);
     keeper->request.verb = HF_VERB_RENEW;
     keeper->request.deadline_us = deadline_us < bound_us ? deadline_us : bound_us;
     keeper->request.owner = client;
     keeper->request.done = renewal_done;
+    fill_batch(keeper, list, now_us);
     keeper->sent_us = now_us;
     keeper->in_flight = true;
     client->stats.renewals++;
     return true;
 }
 
-/* Under the mutex. A hold that was released meanwhile is left alone. */
+/* Under the mutex. A hold that was released meanwhile is left alone. What a failed request says of one claim is not
+ * believed. */
 static void take_answers(hf_client *client, int64_t now_us)
 {
     hf__keeper *keeper = &client->keeper;
@@ -166,10 +212,12 @@ static void take_answers(hf_client *client, int64_t now_us)
     if (failed)
         client->stats.server_errors++;
     for (size_t i = 0; i < keeper->request.count; i++) {
-        hf__hold *hold = keeper->batch[i];
-        hold->renewing = false;
-        hf__hold_renewed(hold, &keeper->request.renewals[i], keeper->sent_us, now_us);
-        hf__hold_unref(hold);
+        hf_renewal *renewal = &keeper->request.renewals[i];
+        if (failed)
+            renewal->answer = HF_RENEWAL_UNKNOWN;
+        hf__hold_renewed(keeper->batch[i], renewal, keeper->sent_us, now_us);
+        abandon_if_orphan(keeper->batch[i]);
+        hf__hold_unref(keeper->batch[i]);
     }
     free_batch(keeper);
     keeper->in_flight = keeper->answered = false;
@@ -184,7 +232,7 @@ static bool renew_what_is_due(hf_client *client)
     pthread_mutex_lock(&client->mutex);
     if (client->keeper.answered)
         take_answers(client, now_us);
-    lose_what_is_over(client, now_us);
+    lose_what_is_over(&client->keeper, now_us);
     begin = prepare_renewal(client, now_us);
     pthread_mutex_unlock(&client->mutex);
     if (begin)
@@ -196,16 +244,16 @@ static bool renew_what_is_due(hf_client *client)
 static int64_t next_time(const hf_client *client)
 {
     const hf__keeper *keeper = &client->keeper;
-    int64_t           debts_us = hf__debts_next(client);
-    int64_t           holds_us;
+    const hf__hold   *hold = hold_to_look_at(keeper);
+    int64_t           next_us = hf__debts_next(client);
 
     if (keeper->answered)
         return 0;
-    if (keeper->in_flight)
-        holds_us = earliest_deadline(keeper);
-    else
-        holds_us = keeper->timers.count > 0 ? hf__heap_top(&keeper->timers)->at_us : HF_NEVER_US;
-    return holds_us < debts_us ? holds_us : debts_us;
+    if (earliest_deadline(keeper) < next_us)
+        next_us = earliest_deadline(keeper);
+    if (!keeper->in_flight && hold != NULL && hold->look.at_us < next_us)
+        next_us = hold->look.at_us;
+    return next_us;
 }
 
 /*
@@ -218,7 +266,7 @@ static int64_t next_time(const hf_client *client)
 int64_t hf__keeper_step(void *arg)
 {
     hf_client *client = arg;
-    int64_t    bound_us, wanted_us, next_us;
+    int64_t    wanted_us, next_us;
 
     pthread_mutex_lock(&client->mutex);
     wanted_us = client->keeper.next_us;
@@ -226,10 +274,7 @@ int64_t hf__keeper_step(void *arg)
     pthread_mutex_unlock(&client->mutex);
     while (renew_what_is_due(client))
         ;
-    pthread_mutex_lock(&client->mutex);
-    bound_us = earliest_deadline(&client->keeper);
-    pthread_mutex_unlock(&client->mutex);
-    hf__debts_step(client, hf__now_us(), bound_us);
+    hf__debts_step(client);
     pthread_mutex_lock(&client->mutex);
     next_us = next_time(client);
     if (wanted_us > hf__now_us() && wanted_us < next_us)

@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/name.h"
 #include "base/options.h"
@@ -181,17 +182,43 @@ int hf__lock_usable(const hf_lock *lock, hf_error *err)
     return hf__client_check_fork(lock->client, err);
 }
 
-void hf__lock_set_lost(hf_lock *lock, bool lost)
+static void set_readable(const hf_lock *lock, bool readable)
 {
     uint64_t value = 1;
     ssize_t  done;
 
-    lock->lost_now = lost;
     if (lock->lost_fd < 0)
         return;
     do
-        done = lost ? write(lock->lost_fd, &value, sizeof value) : read(lock->lost_fd, &value, sizeof value);
+        done = readable ? write(lock->lost_fd, &value, sizeof value) : read(lock->lost_fd, &value, sizeof value);
     while (done < 0 && errno == EINTR);
+}
+
+void hf__lock_lost_one_more(hf_lock *lock)
+{
+    if (lock->lost_count++ == 0 && !lock->lost_left)
+        set_readable(lock, true);
+    hf__acquires_nudge(lock); /* who waits at the handle's gate waits for a grant that is no more */
+}
+
+void hf__lock_lost_one_less(hf_lock *lock)
+{
+    if (--lock->lost_count == 0 && !lock->lost_left)
+        set_readable(lock, false);
+}
+
+void hf__lock_lost_left_behind(hf_lock *lock)
+{
+    lock->lost_count--;
+    lock->lost_left = true;
+}
+
+void hf__lock_lost_clear(hf_lock *lock)
+{
+    if (!lock->lost_left || lock->lost_count > 0)
+        return;
+    lock->lost_left = false;
+    set_readable(lock, false);
 }
 
 int hf_lost_fd(hf_lock *lock)
@@ -205,7 +232,7 @@ int hf_lost_fd(hf_lock *lock)
         return HF_EUNSUPPORTED;
     pthread_mutex_lock(&lock->client->mutex);
     if (lock->lost_fd < 0) {
-        lock->lost_fd = eventfd(lock->lost_now ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
+        lock->lost_fd = eventfd(lock->lost_count > 0 || lock->lost_left, EFD_CLOEXEC | EFD_NONBLOCK);
         if (lock->lost_fd < 0)
             lock->lost_fd = -1;
     }
@@ -226,7 +253,7 @@ void hf_free(hf_lock *lock)
     }
     client = lock->client;
     hf__worker_forget(lock);
-    hf__release_all_of(lock);
+    hf__release_all_of(lock, hf__after_ms(hf__now_us(), client->server_timeout_ms));
     pthread_mutex_lock(&client->mutex);
     hf__teller_hush(client, NULL, lock);
     pthread_mutex_unlock(&client->mutex);

@@ -30,7 +30,8 @@ struct hf_lock {
     unsigned            ops;         /* started without blocking, and not done */
     unsigned            takes;       /* levels held through this handle */
     unsigned            linked;      /* takes of live holds that point here */
-    bool                lost_now;    /* a grant of it was lost and not yet released */
+    bool                lost_left;   /* see hf__lock_lost_left_behind() */
+    unsigned            lost_count;  /* grants of it that were lost and are not yet released */
     int                 lost_fd;     /* -1: not asked for */
 
     struct hf__all *all; /* hf_all only */
@@ -42,7 +43,13 @@ struct hf_lock {
 /* HF_OK; or what every function answers to a handle that can't be used: HF_EINVALID, HF_EFORKED. */
 int hf__lock_usable(const hf_lock *lock, hf_error *err);
 
-/* A grant that was taken through this handle was lost, or ended: sets and clears the readiness of the lost fd. */
-void hf__lock_set_lost(hf_lock *lock, bool lost);
+/* A grant that was taken through this handle was lost; one of those was released. The lost fd is readable in between.
+ * Under the client's mutex. */
+void hf__lock_lost_one_more(hf_lock *lock);
+void hf__lock_lost_one_less(hf_lock *lock);
+
+/* A lost grant that nobody will release (its thread has ended): the fd stays readable until the next grant. */
+void hf__lock_lost_left_behind(hf_lock *lock);
+void hf__lock_lost_clear(hf_lock *lock);
 
 #endif

@@ -14,16 +14,30 @@
 #include "core/client.h"
 #include "core/lock.h"
 
+static bool has_level(const hf__hold *hold, const hf_lock *lock)
+{
+    for (const hf__take *take = &hold->first; take != NULL; take = take->next)
+        if (take->lock == lock && take->exclusive + take->shared > 0)
+            return true;
+    return false;
+}
+
+/* What the thread took through this handle; else what the handle itself owns; else what the thread took through another
+ * handle of the name. */
 hf__hold *hf__own_hold(hf_lock *lock)
 {
-    hf__thread *thread;
-    hf__hold   *hold = NULL;
+    hf__thread *thread = lock->by_handle ? NULL : hf__thread_self();
+    hf__hold   *threads = NULL;
+    hf__hold   *hold;
 
-    if (!lock->by_handle && (thread = hf__thread_self()) != NULL)
-        hold = hf__hold_find(lock->client, hf__thread_number(thread), lock->name, lock->name_len);
-    if (hold == NULL)
-        hold = hf__hold_find(lock->client, lock->number, lock->name, lock->name_len);
-    return hold != NULL && hold->claim.kind == lock->kind ? hold : NULL;
+    if (thread != NULL)
+        threads = hf__hold_find(lock->client, hf__thread_number(thread), lock->name, lock->name_len);
+    if (threads != NULL && threads->claim.kind != lock->kind)
+        threads = NULL;
+    if (threads != NULL && has_level(threads, lock))
+        return threads;
+    hold = hf__hold_find(lock->client, lock->number, lock->name, lock->name_len);
+    return hold != NULL ? hold : threads;
 }
 
 int64_t hf_left(hf_lock *lock)
@@ -69,7 +83,7 @@ typedef struct renewing {
 } renewing;
 
 /* Under the mutex. */
-static int renew_begin(renewing *renew, hf_lock *lock, int64_t lease_ms, hf_error *err)
+static int renew_begin(renewing *renew, hf_lock *lock, int64_t lease_ms, int64_t bound_us, hf_error *err)
 {
     hf__hold *hold = hf__own_hold(lock);
     int64_t   now_us = hf__now_us();
@@ -91,7 +105,10 @@ static int renew_begin(renewing *renew, hf_lock *lock, int64_t lease_ms, hf_erro
     renew->request.renewals = &renew->renewal;
     renew->request.count = 1;
     renew->request.deadline_us = hf__after_ms(now_us, lock->client->server_timeout_ms);
+    if (bound_us < renew->request.deadline_us)
+        renew->request.deadline_us = bound_us;
     renew->sent_us = now_us;
+    hf__hold_asked(hold, renew->renewal.lease_ms, renew->request.deadline_us);
     lock->client->stats.renewals++;
     return HF_OK;
 }
@@ -102,6 +119,8 @@ static int renew_finish(renewing *renew, hf_error *err)
     hf_client *client = renew->hold->client;
     int        status = renew->request.status;
 
+    if (status != HF_OK)
+        renew->renewal.answer = HF_RENEWAL_UNKNOWN; /* what a failed request says of a claim is not believed */
     hf__hold_renewed(renew->hold, &renew->renewal, renew->sent_us, hf__now_us());
     if (status != HF_OK) {
         client->stats.server_errors++;
@@ -116,23 +135,16 @@ static int renew_finish(renewing *renew, hf_error *err)
     return status;
 }
 
-int hf_renew(hf_lock *lock, int64_t lease_ms, hf_error *err)
+int hf__renew_until(hf_lock *lock, int64_t lease_ms, int64_t bound_us, hf_error *err)
 {
+    hf_client *client = lock->client;
     renewing   renew;
-    hf_client *client;
-    int        status = hf__lock_usable(lock, err);
+    int        status;
 
-    if (status != HF_OK)
-        return status;
-    if (lease_ms != 0 && (lease_ms < HF_LEASE_MIN_MS || lease_ms > HF_LEASE_MAX_MS))
-        return hf__fail(err, HF_EINVALID, "a lease of %" PRId64 " ms is out of range", lease_ms);
-    if (lock->all != NULL)
-        return hf__all_renew(lock, lease_ms, err);
-    client = lock->client;
     pthread_mutex_lock(&client->mutex);
     status = hf__client_enter(client, err);
     if (status == HF_OK) {
-        status = renew_begin(&renew, lock, lease_ms, err);
+        status = renew_begin(&renew, lock, lease_ms, bound_us, err);
         if (status == HF_OK) {
             pthread_mutex_unlock(&client->mutex);
             hf__call(client, &renew.request);
@@ -143,6 +155,19 @@ int hf_renew(hf_lock *lock, int64_t lease_ms, hf_error *err)
     }
     pthread_mutex_unlock(&client->mutex);
     return status;
+}
+
+int hf_renew(hf_lock *lock, int64_t lease_ms, hf_error *err)
+{
+    int status = hf__lock_usable(lock, err);
+
+    if (status != HF_OK)
+        return status;
+    if (lease_ms != 0 && (lease_ms < HF_LEASE_MIN_MS || lease_ms > HF_LEASE_MAX_MS))
+        return hf__fail(err, HF_EINVALID, "a lease of %" PRId64 " ms is out of range", lease_ms);
+    if (lock->all != NULL)
+        return hf__all_renew(lock, lease_ms, err);
+    return hf__renew_until(lock, lease_ms, HF_NEVER_US, err);
 }
 
 int hf_cancel(hf_lock *lock)

@@ -26,7 +26,8 @@ static void fill_request(hf__release *release, int64_t now_us)
 
     memset(request, 0, sizeof *request);
     request->verb = HF_VERB_RELEASE;
-    request->claim = &hold->claim;
+    release->claim = hold->claim;
+    request->claim = release->downgrade ? &release->claim : &hold->claim;
     request->deadline_us = hf__after_ms(now_us, client->server_timeout_ms);
     request->not_after_us = hold->late_us;
     request->unanswered = hold->late_us != 0;
@@ -36,17 +37,29 @@ static void fill_request(hf__release *release, int64_t now_us)
     client->stats.releases++;
 }
 
+/* Under the mutex. */
+static void open_gate(hf__release *release)
+{
+    if (!release->opens_gate)
+        return;
+    release->opens_gate = false;
+    release->lock->gate_taken = false;
+    hf__acquires_nudge(release->lock);
+}
+
 /* Under the mutex. The last level has gone: the hold leaves the table, and no callback of it runs any more. */
 static void end_hold(hf__release *release, hf__hold *hold, int64_t now_us)
 {
     hf_client *client = hold->client;
 
-    release->opens_gate = hold->thread == NULL;
+    release->opens_gate = hold->thread == NULL && !client->closed; /* nobody waits at a closed client's gates */
     release->hold = hold;
     hf__hold_end(hold, now_us);
+    if (release->was_lost)
+        open_gate(release); /* the callback that the next line waits for may wait there */
     hf__teller_hush(client, hold, NULL);
     client->stats.released++;
-    fill_request(release, now_us);
+    fill_request(release, hf__now_us());
 }
 
 static int lost_status(hf_error *err)
@@ -68,8 +81,11 @@ static int leave(hf__release *release, hf__hold *hold, int64_t now_us, hf_error 
         end_hold(release, hold, now_us);
         return HF_OK;
     }
-    if (release->was_lost)
+    if (release->was_lost) {
+        if (release->lock->takes == 0)
+            hf__teller_hush(hold->client, hold, release->lock);
         return lost_status(err);
+    }
     if (writers > 0 || hold->claim.kind != HF_KIND_RW || hold->claim.mode == HF_MODE_SHARED)
         return HF_OK;
     release->downgrade = true;
@@ -128,10 +144,7 @@ static void settle(hf__release *release, int64_t now_us)
         hf__hold_unref(hold);
     else
         hf__keeper_owe(hold, &release->request, now_us);
-    if (release->opens_gate)
-        release->lock->gate_taken = false;
-    if (release->opens_gate)
-        hf__acquires_nudge(release->lock);
+    open_gate(release);
 }
 
 int hf__release_finish(hf__release *release, hf_error *err)
@@ -147,20 +160,37 @@ int hf__release_finish(hf__release *release, hf_error *err)
     return status;
 }
 
-int hf_release(hf_lock *lock, hf_error *err)
+/* Not under the mutex. What is past its time already is not sent: then it is owed. */
+static void ask_store(hf_client *client, hf_request *request, int64_t bound_us)
+{
+    if (bound_us < request->deadline_us)
+        request->deadline_us = bound_us;
+    if (request->deadline_us > hf__now_us())
+        hf__call(client, request);
+    else
+        request->status = hf__fail(&request->err, HF_EUNREACHABLE, "no time was left to ask the store");
+}
+
+int hf__release_until(hf_lock *lock, int64_t bound_us, hf_error *err)
 {
     hf__release release;
-    int         status = hf__lock_usable(lock, err);
+    int         status = hf__release_begin(&release, lock, err);
+
+    if (release.hold == NULL)
+        return status;
+    ask_store(lock->client, &release.request, bound_us);
+    return hf__release_finish(&release, err);
+}
+
+int hf_release(hf_lock *lock, hf_error *err)
+{
+    int status = hf__lock_usable(lock, err);
 
     if (status != HF_OK)
         return status;
     if (lock->all != NULL)
         return hf__all_release(lock, err);
-    status = hf__release_begin(&release, lock, err);
-    if (release.hold == NULL)
-        return status;
-    hf__call(lock->client, &release.request);
-    return hf__release_finish(&release, err);
+    return hf__release_until(lock, HF_NEVER_US, err);
 }
 
 static bool has_levels_of(const hf__hold *hold, const hf_lock *lock)
@@ -205,7 +235,7 @@ static void forget_everywhere(hf_lock *lock)
         hf__hold_forget(hold, lock);
 }
 
-void hf__release_all_of(hf_lock *lock)
+void hf__release_all_of(hf_lock *lock, int64_t bound_us)
 {
     hf_client  *client = lock->client;
     hf__release release;
@@ -219,7 +249,7 @@ void hf__release_all_of(hf_lock *lock)
             continue;
         }
         pthread_mutex_unlock(&client->mutex);
-        hf__call(client, &release.request);
+        ask_store(client, &release.request, bound_us);
         hf__release_finish(&release, NULL);
         pthread_mutex_lock(&client->mutex);
     }
@@ -230,15 +260,13 @@ void hf__release_all_of(hf_lock *lock)
 }
 
 /* Under the mutex: the hold of a closing client, all levels at once. */
-static void take_whole(hf__release *release, hf__hold *hold, int64_t bound_us)
+static void take_whole(hf__release *release, hf__hold *hold)
 {
     int64_t now_us = hf__now_us();
 
     *release = (hf__release){.lock = hold->first.lock};
     release->was_lost = hf__hold_is_lost(hold, now_us);
     end_hold(release, hold, now_us);
-    if (bound_us < release->request.deadline_us)
-        release->request.deadline_us = bound_us;
 }
 
 void hf__release_everything(hf_client *client, int64_t bound_us)
@@ -247,13 +275,10 @@ void hf__release_everything(hf_client *client, int64_t bound_us)
 
     pthread_mutex_lock(&client->mutex);
     while (client->holds != NULL) {
-        take_whole(&release, client->holds, bound_us);
+        take_whole(&release, client->holds);
         pthread_mutex_unlock(&client->mutex);
-        release.request.status = HF_EUNREACHABLE;
-        if (release.request.deadline_us > hf__now_us())
-            hf__call(client, &release.request);
+        ask_store(client, &release.request, bound_us);
         pthread_mutex_lock(&client->mutex);
-        release.opens_gate = false; /* nobody waits at a closed client's gates, and the handle may be freed */
         settle(&release, hf__now_us());
     }
     pthread_mutex_unlock(&client->mutex);

@@ -112,7 +112,7 @@ void hf__teller_tell(hf_lock *lock, hf__hold *hold)
 
 static bool concerns(const void *want_hold, const void *want_lock, const void *hold, const void *lock)
 {
-    return (want_hold != NULL && want_hold == hold) || (want_lock != NULL && want_lock == lock);
+    return hold != NULL && (want_hold == NULL || want_hold == hold) && (want_lock == NULL || want_lock == lock);
 }
 
 void hf__teller_hush(hf_client *client, const hf__hold *hold, const hf_lock *lock)

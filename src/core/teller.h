@@ -32,8 +32,8 @@ int hf__teller_start(struct hf_client *client);
 /* Queues the callback of `lock` for this hold, if it has one. Under the client's mutex. */
 void hf__teller_tell(struct hf_lock *lock, struct hf__hold *hold);
 
-/* No callback for this hold (or, with hold == NULL, for this handle) runs or will run after the return, unless the
- * caller is that callback. Under the client's mutex, which it may let go meanwhile. */
+/* No callback for this hold and this handle (NULL: any) runs or will run after the return, unless the caller is that
+ * callback. Under the client's mutex, which it may let go meanwhile. */
 void hf__teller_hush(struct hf_client *client, const struct hf__hold *hold, const struct hf_lock *lock);
 
 /* Runs what is queued, on the calling thread: for clients without threads. True where there was any. */

@@ -120,7 +120,7 @@ static void lay_down(hf__op *op)
 {
     hf__worker *worker = &op->client->worker;
 
-    if (hf__acquire_is_due(&op->acquire, hf__now_us()) || !hf__heap_reserve(&worker->timers)) {
+    if (hf__acquire_is_due(&op->acquire, hf__now_us())) {
         make_ready(op);
         return;
     }
@@ -251,6 +251,8 @@ static int op_new(hf__op **op, hf_lock *lock, unsigned char kind, hf_done_fn *do
     (*op)->arg = arg;
     pthread_mutex_lock(&client->mutex);
     status = client->closed ? HF_ECLOSED : worker_start(client, NULL);
+    if (status == HF_OK && !hf__heap_reserve(&client->worker.timers, client->worker.pending + 1))
+        status = HF_EEXHAUSTED;
     if (status == HF_OK) {
         client->worker.pending++;
         lock->ops++;
@@ -308,7 +310,7 @@ int hf_acquire_start(hf_lock *lock, int64_t wait_ms, hf_done_fn *done, void *arg
     if (status != HF_OK)
         return status;
     op->acquire.nudge = op_nudge;
-    op->step = (unsigned char)hf__acquire_begin(&op->acquire, lock, wait_ms, true);
+    op->step = (unsigned char)hf__acquire_begin(&op->acquire, lock, wait_ms, true, NULL);
     op->status = op->acquire.status;
     op_launch(op);
     return HF_OK;
@@ -388,11 +390,13 @@ int hf_dispatch(hf_client *client)
     if (client == NULL || hf__client_check_fork(client, NULL) != HF_OK)
         return client == NULL ? HF_EINVALID : HF_EFORKED;
     pthread_mutex_lock(&client->mutex);
+    hf__client_ref(client); /* a callback may close it */
     count = begin_dispatch(&client->worker);
     pthread_mutex_unlock(&client->mutex);
     while (called < count && (op = take_done(client)) != NULL) {
         op_tell(op);
         called++;
     }
+    hf__client_unref(client);
     return called;
 }

@@ -118,13 +118,15 @@ int hf_store_register(const hf_store_ops *ops)
 {
     int status = HF_OK;
 
-    if (ops == NULL || !is_whole(ops) || find(ops->scheme) != NULL)
+    if (ops == NULL || !is_whole(ops) || is_known(ops->scheme))
         return HF_EINVALID;
     pthread_mutex_lock(&mutex);
-    if (added_count < ADDED_MAX)
-        added[added_count++] = ops;
-    else
+    if (find_in(added, added_count, ops->scheme) != NULL)
+        status = HF_EINVALID;
+    else if (added_count == ADDED_MAX)
         status = HF_EEXHAUSTED;
+    else
+        added[added_count++] = ops;
     pthread_mutex_unlock(&mutex);
     return status;
 }

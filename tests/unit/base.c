@@ -168,7 +168,7 @@ static void heap_always_knows_the_earliest(void **state)
         if (rand() % 3 == 0) {
             hf__heap_remove(&heap, timer);
         } else {
-            assert_true(hf__heap_reserve(&heap));
+            assert_true(hf__heap_reserve(&heap, 200));
             hf__heap_set(&heap, timer, rand() % 1000);
         }
         for (size_t i = 0; i < 200; i++)

@@ -33,6 +33,9 @@ static void taken_apart(void **state)
         {"redis://u:p%40w@h:6379/0", "redis", "u", "p@w", "h:6379", "/0", "redis://u:***@h:6379/0"},
         {"redis://:secret@h", "redis", NULL, "secret", "h", NULL, "redis://:***@h"},
         {"redlock://a:1,b:2,c:3/5", "redlock", NULL, NULL, "a:1,b:2,c:3", "/5", "redlock://a:1,b:2,c:3/5"},
+        {"redis://u@h/0?password=x&client=a&sslTOKEN=y", "redis", "u", NULL, "h", "/0",
+         "redis://u@h/0?password=***&client=a&sslTOKEN=***"},
+        {"sqlite:x.db?secret=1", "sqlite", NULL, NULL, NULL, "x.db", "sqlite:x.db?secret=***"},
         {"zookeeper://u:p@h1,h2/chroot", "zookeeper", "u", "p", "h1,h2", "/chroot", "zookeeper://u:***@h1,h2/chroot"},
     };
 

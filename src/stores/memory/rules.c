@@ -180,6 +180,10 @@ static void attempt_in(world *w, world_line *line, struct memory_store *store, h
     world_row *row = hf__world_row_find(line, &claim->id);
     int64_t    until_us = hf__after_ms(now_us, claim->lease_ms);
 
+    if (row != NULL && row->store == NULL) {
+        request->status = hf__fail(&request->err, HF_EUNREACHABLE, "the claim was released");
+        return;
+    }
     if (row == NULL && conflicts(line, request))
         return;
     if (row == NULL && !request->queue && line->rows != NULL &&
@@ -263,7 +267,7 @@ static int renew_one(world *w, const hf_renewal *renewal, int64_t now_us)
     world_row *row = hf__world_find(w, renewal->claim);
     int64_t    until_us = hf__after_ms(now_us, renewal->lease_ms);
 
-    if (row == NULL || row->expires_us <= now_us)
+    if (row == NULL || row->expires_us <= now_us || row->store == NULL) /* kept: released, whatever comes late */
         return HF_RENEWAL_GONE;
     if (renewal->lease_ms == 0)
         return HF_RENEWAL_HELD;

@@ -16,6 +16,18 @@
 static pthread_mutex_t worlds_mutex = PTHREAD_MUTEX_INITIALIZER;
 static world          *worlds;
 
+/* A forked child begins with none: what the parent's threads held at that moment stays behind, locked or not. */
+static void forget_worlds(void)
+{
+    worlds = NULL;
+    pthread_mutex_init(&worlds_mutex, NULL);
+}
+
+static void watch_for_fork(void)
+{
+    pthread_atfork(NULL, NULL, forget_worlds);
+}
+
 static world *world_new(const char *name)
 {
     world *w = calloc(1, sizeof *w + strlen(name) + 1);
@@ -31,8 +43,10 @@ static world *world_new(const char *name)
 
 world *hf__world_join(const char *name)
 {
-    world *w;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    world                *w;
 
+    pthread_once(&once, watch_for_fork);
     pthread_mutex_lock(&worlds_mutex);
     DL_FOREACH (worlds, w)
         if (strcmp(w->name, name) == 0)
@@ -96,7 +110,10 @@ world_line *hf__world_line_make(world *w, const hf_claim *claim)
     memcpy(line->name, claim->name, claim->name_len);
     line->name_len = claim->name_len;
     HASH_ADD_KEYPTR(hh, w->lines, line->name, line->name_len, line);
-    return line;
+    if (line->hh.tbl != NULL)
+        return line;
+    free(line);
+    return NULL;
 }
 
 /* An idle name leaves nothing but the floor, above which its next ticket starts. */

@@ -13,9 +13,10 @@
 #define HF_STORES_MEMORY_WORLD_H
 
 #include <pthread.h>
-#include <uthash.h>
 
 #include <holdfast/store.h>
+
+#include "base/table.h"
 
 struct memory_store;
 

@@ -27,7 +27,7 @@ enum hf__sql_statement {
     HF__SQL_EXTEND, /* name ticket expires: at least so */
     HF__SQL_KEEP,   /* name ticket expires nobody: exactly so, and without a client */
     HF__SQL_SHARE,  /* name ticket mode weight */
-    HF__SQL_RENEW,  /* name ticket id expires now: at least so, where it is unexpired */
+    HF__SQL_RENEW,  /* name ticket id expires now: at least so, where it is unexpired and somebody's */
     HF__SQL_LOOK,   /* name ticket id now -> 1, where it is unexpired */
     HF__SQL_FIND,   /* name id -> ticket */
     HF__SQL_NAME,   /* name now -> the columns of HF__SQL_QUEUE, of HF__SQL_WHO, name; unexpired, by ticket */

@@ -13,6 +13,8 @@
 
 #define SLEEP_FIRST_US 30
 #define SLEEP_MOST_US 1000
+#define SLEEP_LONG_US 10000
+#define SLEEPS_SHORT 30
 
 static const char *const own_texts[HF__CONN_OWN] = {"BEGIN IMMEDIATE", "BEGIN", "COMMIT", "ROLLBACK"};
 
@@ -71,13 +73,13 @@ int hf__conn_fail(const hf__conn *conn, int result, hf_error *err)
     return status;
 }
 
-/* SQLite asks whether to wait longer. Short sleeps with jitter: a write transaction takes some ten microseconds, unless
- * its process is stopped. */
+/* SQLite asks whether to wait longer. Short sleeps with jitter: a write transaction takes some ten microseconds. After
+ * some 20 ms its process is stopped, or has no processor: then longer ones. */
 static int keep_waiting(void *arg, int count)
 {
-    hf__conn       *conn = arg;
-    int64_t         left_us = conn->deadline_us - hf__now_us();
-    int64_t         sleep_us = count < 6 ? SLEEP_FIRST_US << count : SLEEP_MOST_US;
+    hf__conn *conn = arg;
+    int64_t   left_us = conn->deadline_us - hf__now_us();
+    int64_t   sleep_us = count < 6 ? SLEEP_FIRST_US << count : count < SLEEPS_SHORT ? SLEEP_MOST_US : SLEEP_LONG_US;
     struct timespec ts;
 
     if (left_us <= 0)

@@ -46,8 +46,9 @@ const char *const hf__sqlite_statements[HF__SQL_STATEMENTS] = {
                      " WHERE name = ?1 AND ticket = ?2",
     [HF__SQL_SHARE] = "UPDATE holdfast_claim SET mode = ?3, weight = ?4 WHERE name = ?1 AND ticket = ?2",
     [HF__SQL_RENEW] = "UPDATE holdfast_claim SET expires_us = max(expires_us, ?4)"
-                      " WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND expires_us > ?5",
-    [HF__SQL_LOOK] = "SELECT 1 FROM holdfast_claim WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND expires_us > ?4",
+                      " WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND expires_us > ?5 AND client <> zeroblob(16)",
+    [HF__SQL_LOOK] = "SELECT 1 FROM holdfast_claim WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND expires_us > ?4"
+                     " AND client <> zeroblob(16)",
     [HF__SQL_FIND] = "SELECT ticket FROM holdfast_claim WHERE name = ?1 AND id = ?2",
     [HF__SQL_NAME] = "SELECT " PLACE_COLUMNS ", " WHO_COLUMNS ", name FROM holdfast_claim"
                      " WHERE name = ?1 AND expires_us > ?2 ORDER BY ticket",

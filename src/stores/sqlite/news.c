@@ -2,19 +2,16 @@
 /* The waiters of this client, and the thread that brings them news. See news.h. */
 #include "stores/sqlite/news.h"
 
-/* uthash would end the program where there is no memory; so it leaves the element out, with hh.tbl NULL. */
-#define HASH_NONFATAL_OOM 1
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <uthash.h>
 
 #include "base/error.h"
 #include "base/id.h"
+#include "base/table.h"
 #include "base/thread.h"
 
 #define RINGS_AT_ONCE 256 /* a longer reading is news of every name */
