@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "text.h"
 
@@ -28,15 +27,8 @@ const char *holder_time(int64_t since_ms, char *text, size_t size)
 char *holder_store(const hf_client *client)
 {
     const char *url = hf_client_url(client);
-    size_t      length = strlen(url);
-    char       *shown = text_show(url, length), *text = NULL;
 
-    if (shown == NULL || length == 0 || url[length - 1] != ':')
-        return shown;
-    if (asprintf(&text, "%s (the own one of user %u)", shown, (unsigned)geteuid()) < 0)
-        text = NULL;
-    free(shown);
-    return text;
+    return text_show(url, strlen(url));
 }
 
 static char *show_field(const char *field, size_t size)

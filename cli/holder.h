@@ -8,8 +8,8 @@
 /* "by host:1234 (program, note) since 16:07:11", as much of it as is known. Allocated; NULL where there is no memory. */
 char *holder_show(const hf_holder *holder);
 
-/* The store's URL; where it names no place, the user whose own store it is: those of two users do not exclude each other.
- * Allocated; NULL where there is no memory. */
+/* The store's URL, which says whose own store it is where none was asked for: those of two users do not exclude each
+ * other. Allocated; NULL where there is no memory. */
 char *holder_store(const hf_client *client);
 
 /* A moment of wall time, local, as "16:07:11" today and "2026-11-30 16:07:11" on other days. */

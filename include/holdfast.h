@@ -181,7 +181,8 @@ HF_API int hf_open(hf_client **client, const char *url, const hf_client_options 
  */
 HF_API int hf_close(hf_client *client, int64_t drain_ms);
 
-/* The URL that the client uses, without its password. Valid until hf_close(). */
+/* Where the client's store is, as a URL without passwords; of the embedded store always with its whole path. Valid until
+ * hf_close(). */
 HF_API const char *hf_client_url(const hf_client *client);
 
 /* The schemes that this library knows, space-separated; those that this build leaves out stand in parentheses. Static. */

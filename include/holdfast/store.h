@@ -214,6 +214,10 @@ typedef struct hf_store_ops {
 
     /* The store's clock in microseconds, as far as this client knows it. Must not block. */
     int64_t (*clock_us)(hf_store *store);
+
+    /* Where the store is, as a URL that leads to the same place from anywhere, without secrets; the store's memory, valid
+     * until close(). NULL: as it was given. */
+    const char *(*where)(hf_store *store);
 } hf_store_ops;
 
 /*

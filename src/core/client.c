@@ -111,6 +111,22 @@ static hf_client *client_new(const hf_client_options *options, bool manual)
     return client;
 }
 
+/* The store may know better than its URL where it is. */
+static int take_place(hf_client *client, hf_error *err)
+{
+    hf_store *store = client->store;
+    char     *url;
+
+    if (store->ops->where == NULL)
+        return HF_OK;
+    url = strdup(store->ops->where(store));
+    if (url == NULL)
+        return hf__fail(err, HF_EEXHAUSTED, "out of memory for a client");
+    free(client->url);
+    client->url = url;
+    return HF_OK;
+}
+
 static int store_open(hf_client *client, const hf_store_ops *ops, const hf_url *url, hf_error *err)
 {
     const char *trace = getenv("HOLDFAST_TRACE");
@@ -127,8 +143,9 @@ static int store_open(hf_client *client, const hf_store_ops *ops, const hf_url *
         client->store = NULL;
         return status;
     }
-    if (trace == NULL || trace[0] == '\0' || strcmp(trace, "0") == 0)
-        return HF_OK;
+    status = take_place(client, err);
+    if (status != HF_OK || trace == NULL || trace[0] == '\0' || strcmp(trace, "0") == 0)
+        return status;
     return hf__store_trace(&client->store, err);
 }
 

@@ -350,6 +350,16 @@ static void follow_own_link(char *wanted, size_t size)
         snprintf(wanted, size, "%s", resolved);
 }
 
+/* The path as a URL that leads to it from anywhere. */
+static void write_url(hf__sqlite_path *path)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-._~";
+    char             *to = path->url + sprintf(path->url, "sqlite://");
+
+    for (const char *from = path->text; *from != '\0'; from++)
+        to += sprintf(to, strchr(plain, *from) != NULL ? "%c" : "%%%02X", (unsigned char)*from);
+}
+
 int hf__sqlite_path_open(hf__sqlite_path *path, const hf_url *url, hf_error *err)
 {
     static const char *const known[] = {"mode", "group", NULL};
@@ -380,6 +390,7 @@ int hf__sqlite_path_open(hf__sqlite_path *path, const hf_url *url, hf_error *err
     if (check_way(folder, err) != HF_OK || check_way(path->folder, err) != HF_OK ||
         check_file_system(path->folder, path->text, err) != HF_OK)
         return HF_EREFUSED;
+    write_url(path);
     return use_file(path, &st, err);
 }
 

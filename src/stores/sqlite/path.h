@@ -13,11 +13,12 @@
 #include <holdfast/store.h>
 
 typedef struct hf__sqlite_path {
-    char   text[PATH_MAX];   /* absolute, without symbolic links */
-    char   folder[PATH_MAX]; /* that holds it */
-    mode_t mode;             /* of files that are made; of folders with the search bits added */
-    gid_t  group;            /* (gid_t)-1: as it comes */
-    dev_t  device;           /* of the file */
+    char   text[PATH_MAX];         /* absolute, without symbolic links */
+    char   url[3 * PATH_MAX + 16]; /* the same as a URL */
+    char   folder[PATH_MAX];       /* that holds it */
+    mode_t mode;                   /* of files that are made; of folders with the search bits added */
+    gid_t  group;                  /* (gid_t)-1: as it comes */
+    dev_t  device;                 /* of the file */
     ino_t  inode;
     uid_t  owner;
     gid_t  owner_group;

@@ -340,6 +340,11 @@ static void sqlite_close(hf_store *base)
     hf__turn_finish(&store->turn);
 }
 
+static const char *sqlite_where(hf_store *base)
+{
+    return ((sqlite_store *)base)->path.url;
+}
+
 const hf_store_ops hf__sqlite_ops = {
     .abi = HF_STORE_ABI,
     .scheme = "sqlite",
@@ -352,4 +357,5 @@ const hf_store_ops hf__sqlite_ops = {
     .watch = sqlite_watch,
     .unwatch = sqlite_unwatch,
     .clock_us = sqlite_clock_us,
+    .where = sqlite_where,
 };

@@ -178,6 +178,7 @@ int hf__trace_wrap(hf_store **store, hf_error *err)
     trace->inner = *store;
     trace->ops = *trace->inner->ops;
     trace->ops.open = NULL;
+    trace->ops.where = NULL;
     trace->ops.begin = trace_begin;
     trace->ops.close = trace_close;
     trace->ops.clock_us = trace_clock_us;
