@@ -287,9 +287,10 @@ static void relative_paths_stay(void **state)
 
 /* ---- in other processes: another user, a full disk, another time namespace ---------------------------------------- */
 
-static void expect_role(const char *role, const char *arg, const char *wanted)
+/* `folder`: what the role has to get to; may be NULL. */
+static void expect_role(const char *role, const char *arg, const char *folder, const char *wanted)
 {
-    const char *args[] = {role, arg, NULL};
+    const char *args[] = {role, arg, folder, NULL};
     char        line[600];
     helper     *h = helper_start(args);
 
@@ -312,8 +313,8 @@ static void unwritable_folder(void **state)
 
     (void)state;
     assert_int_equal(chmod(folder, 0555), 0);
-    expect_role("open", url_in(folder, "l.db"), "HF_EREFUSED");
-    expect_role("open", url_in(folder, "l.db"), folder);
+    expect_role("open", url_in(folder, "l.db"), folder, "HF_EREFUSED");
+    expect_role("open", url_in(folder, "l.db"), folder, folder);
 }
 
 static void unreadable_file(void **state)
@@ -326,7 +327,7 @@ static void unreadable_file(void **state)
     snprintf(path, sizeof path, "%s/l.db", folder);
     assert_int_equal(chmod(path, 0), 0);
     assert_int_equal(chmod(folder, 0755), 0);
-    expect_role("open", url_in(folder, "l.db"), "HF_EREFUSED");
+    expect_role("open", url_in(folder, "l.db"), folder, "HF_EREFUSED");
 }
 
 static void default_place(void **state)
@@ -339,7 +340,7 @@ static void default_place(void **state)
         assert_int_equal(chown(folder, SOMEBODY, SOMEBODY), 0);
     snprintf(path, sizeof path, "%s/state", folder);
     setenv("XDG_STATE_HOME", path, 1);
-    expect_role("open", "sqlite:", "HF_OK");
+    expect_role("open", "sqlite:", folder, "HF_OK");
     assert_int_equal(mode_of(folder, "state"), 0700);
     assert_int_equal(mode_of(folder, "state/holdfast"), 0700);
     assert_int_equal(mode_of(folder, "state/holdfast/locks.db"), 0600);
@@ -348,13 +349,13 @@ static void default_place(void **state)
 static void full_disk(void **state)
 {
     (void)state;
-    expect_role("full", fresh_folder(), "full disk survived");
+    expect_role("full", fresh_folder(), NULL, "full disk survived");
 }
 
 static void time_namespace(void **state)
 {
     (void)state;
-    expect_role("timens", url_in(fresh_folder(), "l.db"), "time namespace");
+    expect_role("timens", url_in(fresh_folder(), "l.db"), NULL, "time namespace");
 }
 
 /* ---- bells whose reader comes and goes ---------------------------------------------------------------------------- */
