@@ -230,6 +230,7 @@ static bool open_way(char *folder, size_t closed_len)
     if (fd < 0 || mount("tmpfs", closed, "tmpfs", 0, "size=64k,mode=0755") != 0)
         return false;
     snprintf(below, sizeof below, "/proc/self/fd/%d", fd);
+    umask(022);
     return make_way(folder, closed_len) && mount(below, folder, NULL, MS_BIND, NULL) == 0;
 }
 
