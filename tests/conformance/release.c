@@ -116,6 +116,30 @@ static void kept_beyond_its_client(suite_state *s)
         assert_int_equal(attempt(s->b, &two, false).answer, HF_REFUSED);
 }
 
+/* Contract 3. A renewal, or an attempt, that was on its way while the release was answered: the id is dead, and the name
+ * is free when it was to be. */
+static void kept_is_not_revived(suite_state *s)
+{
+    const char *name = fresh_name();
+    hf_claim    one = claim_first(s->kind, name), two = claim_second(s->kind, name);
+    hf_request  late = {.verb = HF_VERB_ATTEMPT, .claim = &one, .queue = true};
+    hf_verdict  v;
+
+    if (!(s->spec->ops->caps & HF_CAP_KEEP))
+        return;
+    must_grant(s->a, &one);
+    assert_true(release_keep(s->a, &one, SHORT_MS * 6).found);
+    assert_int_equal(renew(s->a, &one, LONG_MS), HF_RENEWAL_GONE);
+    assert_int_equal(renew(s->a, &one, 0), HF_RENEWAL_GONE);
+    verb(s->a, &late);
+    assert_false(late.status == HF_OK && late.verdict.answer == HF_GRANTED);
+    v = attempt(s->b, &two, true);
+    assert_int_equal(v.answer, HF_REFUSED);
+    assert_in_range(v.holder.left_ms, 1, SHORT_MS * 6);
+    sleep_ms(SHORT_MS * 7);
+    must_grant(s->b, &two);
+}
+
 static void waiter_cannot_be_kept(suite_state *s)
 {
     const char *name = fresh_name();
@@ -182,6 +206,7 @@ const suite_entry suite_release[] = {
     {"4: a late release leaves the next alone", late_release_leaves_the_next_alone, true},
     {"a release lets in the next", lets_in_the_next, true},
     {"keep: the name stays taken, and no longer", kept_for_a_while, true},
+    {"3: keep: a renewal or an attempt that comes late revives nothing", kept_is_not_revived, true},
     {"keep: beyond the end of its client", kept_beyond_its_client, true},
     {"keep: not for a waiter", waiter_cannot_be_kept, true},
     {"12: a writer turns reader, and no writer slips in", writer_turns_reader, false},

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/id.h"
 #include "base/name.h"
 
 /* Whom a refused claim waits for. More than these are not watched: their leases tell. */
@@ -168,6 +169,14 @@ static int conflict(hf__sql *sql, hf_request *request, const hf__place *other)
     return tell_holder(sql, other, &request->verdict.holder);
 }
 
+/* Released, and kept for a while: it is nobody's any more, whatever comes late. */
+static bool was_released(const hf__place *place)
+{
+    static const hf_id nobody;
+
+    return place != NULL && hf__id_equal(&place->life.client, &nobody);
+}
+
 static int decide(hf__sql *sql, hf_request *request)
 {
     hf_claim        *claim = request->claim;
@@ -184,6 +193,8 @@ static int decide(hf__sql *sql, hf_request *request)
             return conflict(sql, request, other);
     }
     place = hf__queue_find(queue, &claim->id);
+    if (was_released(place))
+        return hf__fail(sql->err, HF_EUNREACHABLE, "the claim was released");
     fits = place != NULL ? hf__queue_granted(queue, place)
                          : hf__queue_fits(queue, hf__claim_capacity(claim), hf__claim_weight(claim));
     if (status == HF_OK && !fits) {
