@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -12,7 +13,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -201,41 +204,8 @@ static bool lets_through(const char *folder)
     return stat(folder, &st) == 0 && (st.st_mode & S_IXOTH);
 }
 
-/* Makes every folder of the path that is missing below its first `from` characters. */
-static bool make_way(char *path, size_t from)
-{
-    for (char *p = path + from + 1;; p++) {
-        char end = *p;
-        if (end != '/' && end != '\0')
-            continue;
-        *p = '\0';
-        bool made = mkdir(path, 0755) == 0;
-        *p = end;
-        if (!made || end == '\0')
-            return made;
-    }
-}
-
-/* Covers the folder `closed`, above `folder`, with an empty one that all may pass, and puts `folder` into its old place
- * in it. All in a mount namespace of this process: no other sees it, and nothing stays. */
-static bool open_way(char *folder, size_t closed_len)
-{
-    char below[64], closed[PATH_MAX];
-    int  fd;
-
-    snprintf(closed, sizeof closed, "%.*s", (int)closed_len, folder);
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
-        return false;
-    fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || mount("tmpfs", closed, "tmpfs", 0, "size=64k,mode=0755") != 0)
-        return false;
-    snprintf(below, sizeof below, "/proc/self/fd/%d", fd);
-    umask(022);
-    return make_way(folder, closed_len) && mount(below, folder, NULL, MS_BIND, NULL) == 0;
-}
-
-/* Somebody must get to the folder, wherever the build is: root's home is closed to all others. */
-static bool within_reach(char *folder)
+/* Whether somebody gets to the folder: a build may lie in a home that is closed to all others. */
+static bool within_reach(const char *folder)
 {
     char part[PATH_MAX];
 
@@ -244,24 +214,42 @@ static bool within_reach(char *folder)
             continue;
         snprintf(part, sizeof part, "%.*s", (int)len, folder);
         if (!lets_through(part))
-            return open_way(folder, len);
+            return false;
     }
     return true;
 }
 
+/* Of root's rights, the one to pass any folder; false: this root has not got it. */
+static bool keep_the_way(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct   rights[2] = {{0}};
+
+    rights[0].effective = rights[0].permitted = 1U << CAP_DAC_READ_SEARCH;
+    return syscall(SYS_capset, &header, rights) == 0;
+}
+
+static bool become_somebody(const char *folder)
+{
+    bool closed = !within_reach(folder);
+
+    if (closed && prctl(PR_SET_KEEPCAPS, 1) != 0)
+        return false;
+    if (setresgid(SOMEBODY, SOMEBODY, SOMEBODY) != 0 || setresuid(SOMEBODY, SOMEBODY, SOMEBODY) != 0)
+        return false;
+    return !closed || keep_the_way();
+}
+
 /* Opens as somebody who is not root, and says what came of it. */
-static int role_open(const char *url, char *folder)
+static int role_open(const char *url, const char *folder)
 {
     hf_error err;
     int      status;
 
-    if (geteuid() == 0 && !within_reach(folder)) {
-        say("skip: the build is in a folder that others cannot pass, and its way needs the right to mount");
+    if (geteuid() == 0 && !become_somebody(folder)) {
+        say("skip: the build is in a folder that others cannot pass, and this root has no right to let them");
         return 0;
     }
-    if (geteuid() == 0 &&
-        (setresgid(SOMEBODY, SOMEBODY, SOMEBODY) != 0 || setresuid(SOMEBODY, SOMEBODY, SOMEBODY) != 0))
-        return 1;
     status = party_refused(&hf__sqlite_ops, url, &err);
     printf("%s %s\n", hf_status_name(status), err.text);
     return 0;
