@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "stores/sqlite/dialect.h"
 
+#define ROLLBACKS 3 /* at once; the next verb tries again */
 #define SLEEP_FIRST_US 30
 #define SLEEP_MOST_US 1000
 #define SLEEP_LONG_US 10000
@@ -102,11 +103,12 @@ static int step_own(hf__conn *conn, enum hf__conn_own which, hf_error *err)
     return result == SQLITE_DONE ? HF_OK : hf__conn_fail(conn, result, err);
 }
 
+/* A rollback may itself find no memory. It must not stay at that: an open transaction keeps every other client out. */
 static void conn_rollback(void *arg)
 {
     hf__conn *conn = arg;
 
-    if (!sqlite3_get_autocommit(conn->db))
+    for (int tries = 0; tries < ROLLBACKS && !sqlite3_get_autocommit(conn->db); tries++)
         step_own(conn, HF__CONN_ROLLBACK, NULL);
 }
 
@@ -117,6 +119,7 @@ static int conn_begin(void *arg, bool write, int64_t deadline_us, hf_error *err)
     int       status;
 
     conn->deadline_us = deadline_us;
+    conn_rollback(conn);
     status = step_own(conn, write ? HF__CONN_BEGIN_WRITE : HF__CONN_BEGIN_READ, err);
     if (status != HF_OK)
         return status;
