@@ -63,6 +63,7 @@ static int allow(int status)
     case HF_NOT_OWNER: /* what was to be taken before was not */
     case HF_EEXHAUSTED:
     case HF_EUNREACHABLE:
+    case HF_EREFUSED: /* SQLite's own word for some failed allocations is "SQL logic error" */
         return status;
     default:
         if (bad_status == 0)
@@ -130,22 +131,34 @@ static void use(hf_client *client, hf_client *other)
     hf_free(lock);
 }
 
-static void sequence(void)
+/* False where a client said that it could not deliver all its releases: those names are free with their leases. */
+static bool sequence(void)
 {
     hf_client *client = NULL, *other = NULL;
+    int        closed, other_closed;
 
     if (allow(hf_open(&client, test_url, NULL, NULL)) != HF_OK) {
         if (client != NULL)
             bad_status = HF_EINVALID;
-        return;
+        return true;
     }
     allow(hf_open(&other, test_url, NULL, NULL));
     use(client, other);
-    allow(hf_close(client, 200));
-    allow(hf_close(other, 200));
+    closed = allow(hf_close(client, 200));
+    other_closed = allow(hf_close(other, 200));
+    return closed == HF_OK && other_closed == HF_OK;
 }
 
-static void sweep(const char *scheme, long row)
+/* The operator's way out of what was told. */
+static void break_all(hf_client *watcher)
+{
+    seen_claims left = *must_list(watcher, NULL);
+
+    for (int i = 0; i < left.total && i < SEEN_MAX; i++)
+        assert_status(HF_OK, hf_break(watcher, left.of[i].name, left.of[i].claim, NULL, NULL));
+}
+
+static void sweep(const char *scheme, long row, long stride)
 {
     hf_client *watcher;
     long       n;
@@ -153,21 +166,24 @@ static void sweep(const char *scheme, long row)
     store_begin(scheme);
     watcher = must_open();
     sequence(); /* all is made once, and stays */
-    for (n = 1; n < 5000; n++) {
+    for (n = 1; n < 9000; n += stride) {
         bad_status = 0;
         atomic_store(&in_a_row, row);
         atomic_store(&countdown, n);
-        sequence();
+        bool delivered = sequence();
         bool reached = atomic_exchange(&countdown, 0) <= 0 || atomic_load(&in_a_row) < row;
         if (bad_status)
             print_error("allocation %ld of %s: %s\n", n, scheme, hf_status_name(bad_status));
         assert_int_equal(bad_status, 0);
+        if (!delivered)
+            break_all(watcher);
         must_come_to(watcher, NULL, 0, 0);
         if (!reached)
             break;
     }
-    print_message("%s %ld failing allocations, %ld in a row\n", scheme, n - 1, row);
-    assert_in_range(n, 10, 4999);
+    print_message("%s the sequence makes %ld allocations; each %ld. failed, %ld in a row\n", scheme, n - 1, stride,
+                  row);
+    assert_in_range(n, 10, 8999);
     must_close(watcher);
     store_end();
 }
@@ -175,25 +191,25 @@ static void sweep(const char *scheme, long row)
 static void c11_one_allocation_fails_on_memory(void **state)
 {
     (void)state;
-    sweep("memory:", 1);
+    sweep("memory:", 1, 1);
 }
 
 static void c11_one_allocation_fails_on_sqlite(void **state)
 {
     (void)state;
-    sweep("sqlite:", 1);
+    sweep("sqlite:", 1, 1);
 }
 
 static void c11_several_allocations_fail_on_memory(void **state)
 {
     (void)state;
-    sweep("memory:", 8);
+    sweep("memory:", 8, 1);
 }
 
 static void c11_several_allocations_fail_on_sqlite(void **state)
 {
     (void)state;
-    sweep("sqlite:", 8);
+    sweep("sqlite:", 8, 7);
 }
 
 int main(void)
