@@ -2,6 +2,7 @@
 /* hf_all: all members or none, without a deadlock, whatever the order in which others name them. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "suite.h"
 
@@ -373,6 +374,125 @@ static void all_has_no_non_blocking_form(void **state)
     must_close(client);
 }
 
+static void a_cancel_ends_every_wait(void **state)
+{
+    (void)state;
+    enum { N = 8 };
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *members[2] = {must_mutex(client, "every/1", NULL), must_mutex(client, "every/2", NULL)};
+    hf_lock   *all = must_all(members, 2), *taken = must_mutex(other, "every/2", NULL);
+    acquirer   a[N];
+
+    must_acquire(taken, HF_NOWAIT);
+    for (int i = 0; i < N; i++)
+        acquirer_start(&a[i], all, 30000, 0);
+    must_wait_for_waiters(client, "every/2", 1);
+    sleep_ms(300); /* the others are on their way at least */
+    int64_t from_ms = now_ms();
+    assert_status(HF_OK, hf_cancel(all));
+    for (int i = 0; i < N; i++) {
+        acquirer_join(&a[i]);
+        assert_status(HF_CANCELLED, a[i].status);
+    }
+    assert_true(now_ms() - from_ms < 10000);
+    must_release(taken);
+    must_acquire(all, 5000); /* and none of it sticks */
+    must_release(all);
+    must_hold(client, NULL, 0, 0);
+    hf_free(all);
+    hf_free(taken);
+    hf_free(members[0]);
+    hf_free(members[1]);
+    must_close(client);
+    must_close(other);
+}
+
+static void freeing_a_set_releases_its_members(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    hf_lock   *members[2] = {must_mutex(client, "freed/1", NULL), must_mutex(client, "freed/2", NULL)};
+    hf_lock   *all = must_all(members, 2);
+
+    must_acquire(members[0], HF_NOWAIT); /* a level of its own, which stays */
+    must_acquire(all, HF_NOWAIT);
+    must_acquire(all, HF_NOWAIT);
+    hf_free(all);
+    assert_true(hf_left(members[0]) > 0);
+    assert_int_equal(hf_left(members[1]), 0);
+    must_hold(client, NULL, 1, 0);
+    must_release(members[0]);
+    assert_status(HF_NOT_OWNER, hf_release(members[0], NULL));
+    must_hold(client, NULL, 0, 0);
+    all = must_all(members, 2); /* what was released is not released once more */
+    must_acquire(all, HF_NOWAIT);
+    must_release(all);
+    must_acquire(members[0], HF_NOWAIT);
+    hf_free(all);
+    must_hold(client, NULL, 1, 0);
+    must_release(members[0]);
+    hf_free(members[0]);
+    hf_free(members[1]);
+    must_close(client);
+}
+
+static void a_member_that_would_wait_for_itself_is_refused(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    hf_lock   *handle = must_mutex(client, "twice/1", HF_OPTIONS(.owner = HF_OWNER_HANDLE));
+    hf_lock   *permit = must_semaphore(client, "twice/2", 5, NULL), *mine = must_mutex(client, "twice/3", NULL), *all;
+
+    assert_status(HF_EINVALID, hf_all(&all, (hf_lock *[]){handle, mine, handle}, 3, NULL, NULL));
+    assert_null(all);
+    assert_status(HF_EINVALID, hf_all(&all, (hf_lock *[]){permit, permit}, 2, NULL, NULL));
+    all = must_all((hf_lock *[]){mine, handle, mine}, 3); /* a thread takes its own once more */
+    must_acquire(all, HF_NOWAIT);
+    must_release(all);
+    must_hold(client, NULL, 0, 0);
+    hf_free(all);
+    hf_free(handle);
+    hf_free(permit);
+    hf_free(mine);
+    must_close(client);
+}
+
+static void *release_soon(void *arg)
+{
+    sleep_ms(200);
+    return hf_release(arg, NULL) == HF_OK ? NULL : thread_error("hf_release");
+}
+
+/* "Is written only when the result is not HF_OK." */
+static void rounds_that_were_refused_leave_no_error(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *members[2] = {must_mutex(client, "round/1", NULL), must_mutex(client, "round/2", NULL)};
+    hf_lock   *all = must_all(members, 2);
+    hf_lock   *taken = must_mutex(other, "round/2", HF_OPTIONS(.owner = HF_OWNER_HANDLE));
+    hf_error   untouched, err;
+    pthread_t  thread;
+    void      *failed;
+
+    memset(&untouched, 0x5a, sizeof(untouched));
+    memcpy(&err, &untouched, sizeof(err));
+    must_acquire(taken, HF_NOWAIT);
+    assert_int_equal(pthread_create(&thread, NULL, release_soon, taken), 0);
+    assert_status(HF_OK, hf_acquire(all, 20000, NULL, &err));
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    assert_memory_equal(&err, &untouched, sizeof(err));
+    must_release(all);
+    must_hold(client, NULL, 0, 0);
+    hf_free(all);
+    hf_free(taken);
+    hf_free(members[0]);
+    hf_free(members[1]);
+    must_close(client);
+    must_close(other);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(r49_free_members_are_had_without_a_wait),
     cmocka_unit_test(one_busy_member_keeps_all_from_being_held),
@@ -385,5 +505,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_member_that_one_has_is_re_entered),
     cmocka_unit_test(a_set_that_excludes_itself_is_answered),
     cmocka_unit_test(all_has_no_non_blocking_form),
+    cmocka_unit_test(a_cancel_ends_every_wait),
+    cmocka_unit_test(freeing_a_set_releases_its_members),
+    cmocka_unit_test(a_member_that_would_wait_for_itself_is_refused),
+    cmocka_unit_test(rounds_that_were_refused_leave_no_error),
 };
 API_GROUP(group_all, "all", tests);

@@ -317,6 +317,43 @@ static void done_may_start_the_next(void **state)
     must_close(client);
 }
 
+/* "Free all when the last one is done" is what an event loop does. */
+typedef struct closer {
+    hf_client *client;
+    int        calls, closed;
+} closer;
+
+static void done_close(hf_lock *lock, int status, const hf_grant *grant, const hf_error *err, void *arg)
+{
+    (void)status;
+    (void)grant;
+    (void)err;
+    closer *c = arg;
+
+    hf_free(lock);
+    if (c->calls++ == 0)
+        c->closed = hf_close(c->client, 1000);
+}
+
+static void done_may_close_the_client(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        closer   c = {.client = must_open(), .closed = -99};
+        hf_lock *first = must_mutex(c.client, "close/1", NULL), *second = must_mutex(c.client, "close/2", NULL);
+        int64_t  until_ms = now_ms() + 10000;
+
+        assert_status(HF_OK, hf_acquire_start(first, HF_NOWAIT, done_close, &c));
+        assert_status(HF_OK, hf_acquire_start(second, HF_NOWAIT, done_close, &c));
+        must_come_to(c.client, NULL, 2, 0); /* both are done, or about to be */
+        sleep_ms(5);
+        while (c.calls == 0 && now_ms() < until_ms)
+            assert_true(hf_dispatch(c.client) >= 0);
+        assert_int_equal(c.calls, 2);
+        assert_status(HF_OK, c.closed);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_free_lock_is_had_through_the_loop),
     cmocka_unit_test(start_returns_at_once),
@@ -329,5 +366,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_bad_wait_is_refused),
     cmocka_unit_test(many_waits_on_one_thread),
     cmocka_unit_test(done_may_start_the_next),
+    cmocka_unit_test(done_may_close_the_client),
 };
 API_GROUP(group_loop, "loop", tests);

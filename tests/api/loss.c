@@ -408,6 +408,109 @@ static void a_re_entered_grant_is_lost_once(void **state)
     must_close(other);
 }
 
+typedef struct two_owners {
+    hf_lock          *lock;
+    pthread_barrier_t taken, released;
+    int               after_other; /* readable, when the other thread has released its own */
+    int               status;
+} two_owners;
+
+static void *second_owner(void *arg)
+{
+    two_owners *t = arg;
+
+    t->status = hf_acquire(t->lock, HF_NOWAIT, NULL, NULL);
+    pthread_barrier_wait(&t->taken);
+    pthread_barrier_wait(&t->released);
+    t->after_other = readable(hf_lost_fd(t->lock), 0);
+    if (t->status == HF_OK)
+        t->status = hf_release(t->lock, NULL);
+    return NULL;
+}
+
+/* A handle that two threads read through: the descriptor tells of a loss until the last that lost has released. */
+static void the_descriptor_tells_as_long_as_any_owner_is_lost(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    two_owners t = {.lock = must_reader(client, "two-lost", HF_OPTIONS(.lease_ms = 300))};
+    int        fd = hf_lost_fd(t.lock);
+    pthread_t  thread;
+
+    pthread_barrier_init(&t.taken, NULL, 2);
+    pthread_barrier_init(&t.released, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, second_owner, &t), 0);
+    must_acquire(t.lock, HF_NOWAIT);
+    pthread_barrier_wait(&t.taken);
+    assert_true(readable(fd, 5000));
+    sleep_ms(400); /* both */
+    assert_status(HF_LOST, hf_release(t.lock, NULL));
+    pthread_barrier_wait(&t.released);
+    pthread_join(thread, NULL);
+    assert_int_equal(t.after_other, 1);
+    assert_status(HF_LOST, t.status);
+    assert_false(readable(fd, 0));
+    pthread_barrier_destroy(&t.taken);
+    pthread_barrier_destroy(&t.released);
+    hf_free(t.lock);
+    must_come_to(client, NULL, 0, 0);
+    must_close(client);
+}
+
+/* Who waits for the handle's own grant would wait for ever where its releaser waits for him. */
+static void who_waits_for_the_same_handle_is_told_of_its_loss(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    hf_lock   *lock = must_mutex(client, "gate", HF_OPTIONS(.owner = HF_OWNER_HANDLE, .lease_ms = 1000));
+    acquirer   a;
+
+    must_acquire(lock, HF_NOWAIT);
+    int64_t from_ms = now_ms();
+    acquirer_start(&a, lock, 30000, 0);
+    acquirer_join(&a);
+    assert_status(HF_LOST, a.status);
+    assert_true(now_ms() - from_ms < 10000);
+    assert_status(HF_LOST, hf_release(lock, NULL));
+    must_acquire(lock, 5000);
+    must_release(lock);
+    hf_free(lock);
+    must_close(client);
+}
+
+static void lost_busy(hf_lock *lock, void *arg)
+{
+    told *t = arg;
+
+    __atomic_add_fetch(&t->times, 1, __ATOMIC_RELEASE);
+    (void)lock;
+    sleep_ms(800);
+}
+
+/* Never after the release of that handle has returned, though the name is still taken through another. */
+static void no_callback_after_a_nested_handle_s_release(void **state)
+{
+    (void)state;
+    told       outer_told = {0}, inner_told = {0};
+    hf_client *client = must_open();
+    hf_options options = {.size = sizeof(options), .lease_ms = 300, .lost = lost_busy, .lost_arg = &outer_told};
+    hf_lock   *outer = must_mutex(client, "nested-lost", &options);
+    hf_lock   *inner = must_mutex(client, "nested-lost", HF_OPTIONS(.lost = lost_note, .lost_arg = &inner_told));
+
+    must_acquire(outer, HF_NOWAIT);
+    must_acquire(inner, HF_NOWAIT);
+    must_be_told(&outer_told, 5000); /* its callback runs now, and the inner one's stands behind it */
+    assert_status(HF_LOST, hf_release(inner, NULL));
+    int before = times(&inner_told);
+    sleep_ms(1500);
+    assert_int_equal(times(&inner_told), before);
+    assert_status(HF_LOST, hf_release(outer, NULL));
+    hf_free(inner);
+    hf_free(outer);
+    must_come_to(client, NULL, 0, 0);
+    must_close(client);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_end_of_a_fixed_lease_is_told_at_the_deadline),
     cmocka_unit_test(b28_a_broken_claim_is_told_at_the_next_renewal),
@@ -420,5 +523,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_slow_callback_delays_no_renewal),
     cmocka_unit_test(no_callback_without_a_loss),
     cmocka_unit_test(a_re_entered_grant_is_lost_once),
+    cmocka_unit_test(the_descriptor_tells_as_long_as_any_owner_is_lost),
+    cmocka_unit_test(who_waits_for_the_same_handle_is_told_of_its_loss),
+    cmocka_unit_test(no_callback_after_a_nested_handle_s_release),
 };
 API_GROUP(group_loss, "loss", tests);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Who owns a grant: the calling thread through any handle of the client, or the handle through any thread. */
+#include <malloc.h>
+#include <poll.h>
 #include <stdio.h>
 
 #include "suite.h"
@@ -229,6 +231,115 @@ static void r02_a_new_thread_is_not_the_old_owner(void **state)
     must_close(client);
 }
 
+static void started_note(hf_lock *lock, int status, const hf_grant *grant, const hf_error *err, void *arg)
+{
+    (void)lock;
+    (void)err;
+    hf_grant *got = arg;
+
+    *got = grant ? *grant : (hf_grant){.level = 1};
+    got->waited_us = status; /* of no other use here */
+}
+
+static int64_t loop_to_the_end(hf_client *client, hf_grant *got)
+{
+    int64_t until_ms = now_ms() + 10000;
+
+    while (got->level == 0 && now_ms() < until_ms) {
+        struct pollfd p = {.fd = hf_fd(client), .events = POLLIN};
+        poll(&p, 1, 100);
+        assert_true(hf_dispatch(client) >= 0);
+    }
+    assert_int_equal(got->level, 1);
+    return got->waited_us;
+}
+
+/* A thread that reads through one handle, while another handle of the name has a grant of its own. */
+static void what_a_handle_owns_is_not_mistaken_for_the_thread_s(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    hf_lock   *mine = must_reader(client, "mistaken", NULL), *started = must_reader(client, "mistaken", NULL);
+    hf_grant   got = {0}, gone = {0}, grant;
+
+    grant = must_acquire(mine, HF_NOWAIT);
+    assert_status(HF_OK, hf_acquire_start(started, HF_NOWAIT, started_note, &got));
+    assert_status(HF_OK, (int)loop_to_the_end(client, &got));
+    must_hold(client, "mistaken", 2, 0);
+    assert_true(hf_fence(started) == got.fence);
+    assert_true(hf_fence(mine) == grant.fence);
+    assert_true(got.fence != grant.fence);
+    assert_status(HF_OK, hf_renew(started, 50000, NULL));
+    assert_true(hf_left(started) > 40000 && hf_left(mine) <= 30000);
+    assert_status(HF_OK, hf_release_start(started, started_note, &gone));
+    assert_status(HF_OK, (int)loop_to_the_end(client, &gone));
+    assert_true(hf_left(mine) > 0); /* it reads still */
+    const seen_claims *seen = must_list(client, "mistaken");
+    assert_int_equal(seen->held, 1);
+    assert_true(seen->of[0].fence == grant.fence);
+    must_release(mine);
+    must_hold(client, "mistaken", 0, 0);
+    hf_free(mine);
+    hf_free(started);
+    must_close(client);
+}
+
+/* A program that holds for days, and nests with a new handle at each request. */
+static void nested_handles_that_are_freed_leave_nothing(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    hf_lock   *outer = must_mutex(client, "for-days", NULL);
+    size_t     before = 0;
+
+    must_acquire(outer, HF_NOWAIT);
+    for (int i = 0; i < 5000; i++) {
+        hf_lock *inner = must_mutex(client, "for-days", NULL);
+        assert_int_equal(must_acquire(inner, HF_NOWAIT).level, 2);
+        must_release(inner);
+        hf_free(inner);
+        if (i == 100)
+            before = mallinfo2().uordblks;
+    }
+    assert_true(mallinfo2().uordblks < before + 40000); /* 8 bytes for each would be too much */
+    must_release(outer);
+    must_hold(client, "for-days", 0, 0);
+    hf_free(outer);
+    must_close(client);
+}
+
+static void *take_and_end(void *arg)
+{
+    return hf_acquire(arg, HF_NOWAIT, NULL, NULL) == HF_OK ? NULL : thread_error("hf_acquire");
+}
+
+/* Nobody can release what a thread took that has ended: when it is lost, it is forgotten. */
+static void grants_of_ended_threads_are_forgotten(void **state)
+{
+    (void)state;
+    hf_client  *client = must_open_with(SHORT_WATCHDOG);
+    hf_lock    *lock = must_reader(client, "ended", NULL);
+    hf_snapshot stats = {.size = sizeof(stats)};
+    int64_t     until_ms;
+
+    for (int i = 0; i < 10; i++) {
+        pthread_t thread;
+        void     *failed;
+        assert_int_equal(pthread_create(&thread, NULL, take_and_end, lock), 0);
+        pthread_join(thread, &failed);
+        assert_null(failed);
+    }
+    for (until_ms = now_ms() + 10000; now_ms() < until_ms; sleep_ms(20)) {
+        assert_status(HF_OK, hf_stats(client, &stats));
+        if (stats.lost == 10 && stats.holds == 0)
+            break;
+    }
+    assert_int_equal(stats.lost, 10);
+    assert_int_equal(stats.holds, 0);
+    hf_free(lock);
+    must_close(client);
+}
+
 #define B10_THREADS 32
 static struct b10 {
     hf_lock *lock;
@@ -290,6 +401,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(r56_a_handle_owned_lock_is_released_by_any_thread),
     cmocka_unit_test(a_handle_owned_lock_never_reenters),
     cmocka_unit_test(r02_a_new_thread_is_not_the_old_owner),
+    cmocka_unit_test(what_a_handle_owns_is_not_mistaken_for_the_thread_s),
+    cmocka_unit_test(nested_handles_that_are_freed_leave_nothing),
+    cmocka_unit_test(grants_of_ended_threads_are_forgotten),
     cmocka_unit_test(b10_one_handle_by_32_threads),
 };
 API_GROUP(group_owners, "owners", tests);
