@@ -2,10 +2,14 @@
 /* The SQLite connection. See conn.h. */
 #include "stores/sqlite/conn.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -113,6 +117,20 @@ static void conn_rollback(void *arg)
 }
 
 /* The file is looked at inside the transaction, so that nothing is decided long after the look. */
+/* Who removes the log under its users parts them: newcomers make a new one. */
+static int check_side_files(const hf__conn *conn, hf_error *err)
+{
+    struct stat st;
+
+    for (int i = 0; i < 2; i++)
+        if (conn->side_fds[i] >= 0 && (fstat(conn->side_fds[i], &st) != 0 || st.st_nlink == 0))
+            return hf__fail(err, HF_EREFUSED,
+                            "the files -wal and -shm of the lock database %s were removed while it was in use; nothing "
+                            "more is granted through it. Open the store again when all its users have ended",
+                            conn->path->text);
+    return HF_OK;
+}
+
 static int conn_begin(void *arg, bool write, int64_t deadline_us, hf_error *err)
 {
     hf__conn *conn = arg;
@@ -124,6 +142,8 @@ static int conn_begin(void *arg, bool write, int64_t deadline_us, hf_error *err)
     if (status != HF_OK)
         return status;
     status = hf__sqlite_path_same(conn->path, err);
+    if (status == HF_OK)
+        status = check_side_files(conn, err);
     if (status != HF_OK)
         conn_rollback(conn);
     return status;
@@ -265,6 +285,34 @@ static int prepare_all(hf__conn *conn, hf_error *err)
     return status;
 }
 
+/* While we have the database open, SQLite never removes these. Descriptors of this kind can be closed without dropping the
+ * process's locks. */
+static int open_side_files(hf__conn *conn, hf_error *err)
+{
+    static const char *const suffixes[] = {"-wal", "-shm"};
+    char                     file[PATH_MAX + 8];
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(file, sizeof file, "%s%s", conn->path->text, suffixes[i]);
+        conn->side_fds[i] = open(file, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+        if (conn->side_fds[i] < 0)
+            return hf__fail_sys(err, errno == ENOENT ? HF_EREFUSED : HF_EEXHAUSTED, errno, "cannot look at %s", file);
+    }
+    return HF_OK;
+}
+
+/* The busy handler is not asked for the switch. */
+static int switch_to_wal(hf__conn *conn, char *mode, size_t size, hf_error *err)
+{
+    const struct timespec pause = {.tv_nsec = 2000000};
+    int                   status;
+
+    while ((status = hf__conn_ask(conn, "PRAGMA journal_mode = WAL", mode, size, err)) == HF_EUNREACHABLE &&
+           hf__now_us() < conn->deadline_us)
+        nanosleep(&pause, NULL);
+    return status;
+}
+
 /* WAL, so that readers and the writer do not stop each other, and a commit needs no fsync. The newest grants may fall
  * to a power failure; so do all their holders, which run on this machine. */
 static int set_up(hf__conn *conn, hf_error *err)
@@ -277,7 +325,7 @@ static int set_up(hf__conn *conn, hf_error *err)
     if (status == HF_OK)
         status = hf__conn_ask(conn, "PRAGMA journal_mode", mode, sizeof mode, err);
     if (status == HF_OK && strcmp(mode, "wal") != 0)
-        status = hf__conn_ask(conn, "PRAGMA journal_mode = WAL", mode, sizeof mode, err);
+        status = switch_to_wal(conn, mode, sizeof mode, err);
     if (status != HF_OK)
         return status;
     if (strcmp(mode, "wal") != 0)
@@ -287,7 +335,9 @@ static int set_up(hf__conn *conn, hf_error *err)
         conn, "PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON", err);
     if (status == HF_OK)
         status = hf__meta_open(conn, err);
-    return status == HF_OK ? prepare_all(conn, err) : status;
+    if (status == HF_OK)
+        status = prepare_all(conn, err);
+    return status == HF_OK ? open_side_files(conn, err) : status;
 }
 
 int hf__conn_open(hf__conn *conn, const hf__sqlite_path *path, int64_t deadline_us, hf_error *err)
@@ -295,6 +345,7 @@ int hf__conn_open(hf__conn *conn, const hf__sqlite_path *path, int64_t deadline_
     int result, status;
 
     memset(conn, 0, sizeof *conn);
+    conn->side_fds[0] = conn->side_fds[1] = -1;
     conn->path = path;
     conn->deadline_us = deadline_us;
     conn->seed = (unsigned)hf__now_us();
@@ -321,6 +372,10 @@ void hf__conn_close(hf__conn *conn)
     for (int i = 0; i < HF__SQL_STATEMENTS; i++)
         sqlite3_finalize(conn->statements[i]);
     hf__meta_close(&conn->meta);
+    for (int i = 0; i < 2; i++)
+        if (conn->side_fds[i] >= 0)
+            close(conn->side_fds[i]);
     sqlite3_close(conn->db);
     memset(conn, 0, sizeof *conn);
+    conn->side_fds[0] = conn->side_fds[1] = -1;
 }

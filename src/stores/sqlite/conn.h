@@ -22,6 +22,7 @@ typedef struct hf__conn {
     hf__meta               meta;
     int64_t                deadline_us; /* of the transaction that runs */
     unsigned               seed;        /* of the jitter */
+    int                    side_fds[2]; /* of the log and its index, to see them removed; opened with O_PATH */
 } hf__conn;
 
 extern const hf__sql_conn_ops hf__conn_ops;

@@ -96,14 +96,15 @@ int hf__fifos_open(hf__fifos *fifos, const hf__sqlite_path *path, const hf_id *c
     return status;
 }
 
-void hf__fifos_close(hf__fifos *fifos)
+void hf__fifos_close(hf__fifos *fifos, bool leave)
 {
     char name[HF_ID_HEX];
 
     if (fifos->dir_fd < 0)
         return;
     hf__id_hex(&fifos->self.client, name);
-    unlinkat(fifos->dir_fd, name, 0);
+    if (!leave)
+        unlinkat(fifos->dir_fd, name, 0);
     close_all(fifos);
 }
 

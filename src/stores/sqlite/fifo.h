@@ -26,8 +26,10 @@ typedef struct hf__fifos {
 } hf__fifos;
 
 /* Makes the folder where it is missing, and this client's FIFO. On failure nothing is left. */
-int  hf__fifos_open(hf__fifos *fifos, const hf__sqlite_path *path, const hf_id *client, hf_error *err);
-void hf__fifos_close(hf__fifos *fifos);
+int hf__fifos_open(hf__fifos *fifos, const hf__sqlite_path *path, const hf_id *client, hf_error *err);
+
+/* `leave`: the FIFO stays, without a reader, so that claims that may be left behind are seen to be a dead client's. */
+void hf__fifos_close(hf__fifos *fifos, bool leave);
 
 hf__sql_alive hf__fifos_alive(const hf__fifos *fifos, const hf__sql_life *life);
 

@@ -272,9 +272,11 @@ static int make_file(const hf__sqlite_path *path, hf_error *err)
                             "cannot make the lock database %s; make its folder writable for you or name another "
                             "place with sqlite:///path or HOLDFAST_STORE",
                             path->text);
-    if (hf__sqlite_path_grant(path, fd, false) != 0 || (link(other, path->text) != 0 && errno != EEXIST))
+    if (hf__sqlite_path_grant(path, fd, false) != 0)
         sys = errno;
-    close(fd);
+    close(fd); /* before it has its name, under which another thread's SQLite may lock it */
+    if (sys == 0 && link(other, path->text) != 0 && errno != EEXIST)
+        sys = errno;
     unlink(other);
     return sys == 0 ? HF_OK : hf__fail_sys(err, HF_EREFUSED, sys, "cannot make the lock database %s", path->text);
 }

@@ -5,6 +5,7 @@
  * Each verb is one transaction on this client's connection, done in the call when it is its turn. Bells are rung and
  * news is posted after the commit, with no lock held.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 #include "stores/sqlite/check.h"
 #include "stores/sqlite/conn.h"
 #include "stores/sqlite/fifo.h"
+#include "stores/sqlite/lineage.h"
 #include "stores/sqlite/news.h"
 #include "stores/sqlite/path.h"
 
@@ -31,6 +33,8 @@ typedef struct sqlite_store {
     hf__newsroom    news;
     hf__turn        turn; /* of conn and sql; before news.mutex */
     hf__conn        conn;
+    hf__relative    relative;
+    atomic_bool     left_behind; /* claims, perhaps: a release has failed */
     hf__sql         sql;
 } sqlite_store;
 
@@ -159,6 +163,14 @@ static void do_check(sqlite_store *store, hf_request *request)
         hf__findings_tell(&findings, request);
 }
 
+/* A release that failed may leave its claim behind, for whoever comes later to see that its client is dead. */
+static void do_release(sqlite_store *store, hf_request *request)
+{
+    do_bells(store, request, hf__sql_release, request->claim->name, request->claim->name_len);
+    if (request->status != HF_OK)
+        atomic_store(&store->left_behind, true);
+}
+
 static void sqlite_begin(hf_store *base, hf_request *request)
 {
     sqlite_store *store = (sqlite_store *)base;
@@ -169,7 +181,7 @@ static void sqlite_begin(hf_store *base, hf_request *request)
         do_bells(store, request, hf__sql_attempt, request->claim->name, request->claim->name_len);
         break;
     case HF_VERB_RELEASE:
-        do_bells(store, request, hf__sql_release, request->claim->name, request->claim->name_len);
+        do_release(store, request);
         break;
     case HF_VERB_BREAK:
         do_bells(store, request, hf__sql_break, request->name, request->name_len);
@@ -300,9 +312,11 @@ static int sqlite_open(hf_store *base, const hf_url *url, hf_error *err)
 
     if (status != HF_OK)
         return status;
-    status = hf__conn_open(&store->conn, &store->path, deadline_us, err);
+    hf__turn_init(&store->turn);
+    store->relative = (hf__relative){.turn = &store->turn, .conn = &store->conn};
+    status = hf__lineage_open(&store->relative, &store->path, deadline_us, err);
     if (status != HF_OK)
-        return status;
+        goto finish_turn;
     status = hf__sqlite_path_side_files(&store->path, err); /* again: those that were made just now */
     if (status == HF_OK)
         status = hf__fifos_open(&store->fifos, &store->path, &base->env->client, err);
@@ -311,7 +325,6 @@ static int sqlite_open(hf_store *base, const hf_url *url, hf_error *err)
     status = hf__newsroom_open(&store->news, base->env, &store->fifos, err);
     if (status != HF_OK)
         goto close_fifos;
-    hf__turn_init(&store->turn);
     store->sql = (hf__sql){.ops = &hf__conn_ops,
                            .conn = &store->conn,
                            .hooks = &hooks,
@@ -322,9 +335,11 @@ static int sqlite_open(hf_store *base, const hf_url *url, hf_error *err)
     return HF_OK;
 
 close_fifos:
-    hf__fifos_close(&store->fifos);
+    hf__fifos_close(&store->fifos, false);
 close_conn:
-    hf__conn_close(&store->conn);
+    hf__lineage_close(&store->relative);
+finish_turn:
+    hf__turn_finish(&store->turn);
     return status;
 }
 
@@ -334,9 +349,9 @@ static void sqlite_close(hf_store *base)
     sqlite_store *store = (sqlite_store *)base;
 
     hf__newsroom_close(&store->news);
-    hf__fifos_close(&store->fifos);
+    hf__fifos_close(&store->fifos, store->left_behind);
     hf__sql_finish(&store->sql);
-    hf__conn_close(&store->conn);
+    hf__lineage_close(&store->relative);
     hf__turn_finish(&store->turn);
 }
 
