@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The line that shows who holds what we wait for. It is kept to one row of the terminal, since a longer one could not be
- * erased. The store is asked only where somebody looks: a waiter without a terminal costs nothing.
+ * The line that shows who holds what we wait for. It is kept to one row of the terminal, since a longer one could not
+ * be erased. The store is asked only where somebody looks: a waiter without a terminal costs nothing.
  */
 #include "display.h"
 

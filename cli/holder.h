@@ -5,7 +5,8 @@
 
 #include <holdfast.h>
 
-/* "by host:1234 (program, note) since 16:07:11", as much of it as is known. Allocated; NULL where there is no memory. */
+/* "by host:1234 (program, note) since 16:07:11", as much of it as is known. Allocated; NULL where there is no
+ * memory. */
 char *holder_show(const hf_holder *holder);
 
 /* The store's URL, which says whose own store it is where none was asked for: those of two users do not exclude each

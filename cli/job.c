@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signalling and collecting the command's processes. The kernel's list of our children finds those outside the group: when
- * a process dies, its children become ours, so killing our children until we have none kills every descendant.
+ * Signalling and collecting the command's processes. The kernel's list of our children finds those outside the group:
+ * when a process dies, its children become ours, so killing our children until we have none kills every descendant.
  */
 #include "job.h"
 

@@ -32,7 +32,8 @@ struct run_options {
     int              busy_code;
 };
 
-/* Fills *options. -1: run; else the exit code to end with (help was asked for, or the line is wrong and that was said). */
+/* Fills *options. -1: run; else the exit code to end with (help was asked for, or the line is wrong and that was
+ * said). */
 int options_parse(struct run_options *options, int argc, char **argv);
 
 /* How long a grant surely lasts without a renewal: what grace is measured against. */

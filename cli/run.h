@@ -23,7 +23,8 @@ struct run {
     char                *store; /* the store, fit to print */
 };
 
-/* wait.c: takes the lock. -1: held; else the exit code to end with, nothing is held, and what there was to say is said. */
+/* wait.c: takes the lock. -1: held; else the exit code to end with, nothing is held, and what there was to say is
+ * said. */
 int run_wait(struct run *run);
 
 /* How the command ended. */

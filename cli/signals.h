@@ -30,8 +30,8 @@ int signals_next(struct signals *signals);
 /* Mask and dispositions as given, in the process that becomes the command. Async-signal-safe. */
 void signals_give_back(const struct signals *signals);
 
-/* Stops this process and its group by this signal, as the terminal would; returns when continued (or at once, in a group
- * that cannot be stopped). */
+/* Stops this process and its group by this signal, as the terminal would; returns when continued (or at once, in a
+ * group that cannot be stopped). */
 void signals_stop_self(struct signals *signals, int number);
 
 /* Ends this process by this signal, with its group if asked to. Returns only where the signal is ignored. */

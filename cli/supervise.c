@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * While the command runs: publishing the deadline to the guardian, passing signals on, job control, and hearing of the
- * loss of the lock and of the command's end. The guardian does the ending; where it does not (it was stopped, or killed),
- * this does.
+ * loss of the lock and of the command's end. The guardian does the ending; where it does not (it was stopped, or
+ * killed), this does.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -3,8 +3,8 @@
  * Job control. The command runs in a process group of its own, so the terminal has to be told which group is in the
  * foreground: the command's while it runs, ours when it stops or has ended.
  *
- * Where our input and output are the terminal, the command gets it at its start. In a pipeline (`holdfast run ... | less`)
- * it stays with our group, and the command gets it only when it stops because it wanted to read or set it.
+ * Where our input and output are the terminal, the command gets it at its start. In a pipeline (`holdfast run ... |
+ * less`) it stays with our group, and the command gets it only when it stops because it wanted to read or set it.
  */
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H

@@ -35,7 +35,8 @@ static void answer_come(hf_lock *lock, int status, const hf_grant *grant, const 
         answer->err = *err;
 }
 
-/* Until the answer is there; `fd` is the client's. Returns the signal that ended the wait, SIGKILL where the guardian is gone, or 0. */
+/* Until the answer is there; `fd` is the client's. Returns the signal that ended the wait, SIGKILL where the guardian
+ * is gone, or 0. */
 static int await(struct run *run, int fd, struct answer *answer, struct display *display)
 {
     struct pollfd fds[] = {{fd, POLLIN, 0}, {run->signals.fd, POLLIN, 0}, {run->guardian.socket, POLLIN, 0}};

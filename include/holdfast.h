@@ -181,11 +181,12 @@ HF_API int hf_open(hf_client **client, const char *url, const hf_client_options 
  */
 HF_API int hf_close(hf_client *client, int64_t drain_ms);
 
-/* Where the client's store is, as a URL without passwords; of the embedded store always with its whole path. Valid until
- * hf_close(). */
+/* Where the client's store is, as a URL without passwords; of the embedded store always with its whole path. Valid
+ * until hf_close(). */
 HF_API const char *hf_client_url(const hf_client *client);
 
-/* The schemes that this library knows, space-separated; those that this build leaves out stand in parentheses. Static. */
+/* The schemes that this library knows, space-separated; those that this build leaves out stand in parentheses.
+ * Static. */
 HF_API const char *hf_schemes(void);
 
 /* ------------------------------------------------------------------ locks ------------------------------------- */
@@ -196,9 +197,9 @@ enum hf_owner {
 };
 
 /*
- * Called once when a grant of this lock ends unasked, on the client's callback thread; not when hf_release() of that grant
- * comes first and answers HF_LOST, and never after that has returned. It may call any function of this library but
- * hf_close() and hf_free() of this lock.
+ * Called once when a grant of this lock ends unasked, on the client's callback thread; not when hf_release() of that
+ * grant comes first and answers HF_LOST, and never after that has returned. It may call any function of this library
+ * but hf_close() and hf_free() of this lock.
  */
 typedef void hf_lost_fn(hf_lock *lock, void *arg);
 
@@ -363,7 +364,8 @@ HF_API int hf_list(hf_client *client, const char *name, hf_entry_fn *each, void 
 
 /*
  * Removes claims by force: the one with this id, or with claim == NULL all grants (not the waiters) of the name. Their
- * holders learn of it at their next renewal at the latest; a waiter queues again. `removed` may be NULL. Returns HF_OK (also when nothing was there).
+ * holders learn of it at their next renewal at the latest; a waiter queues again. `removed` may be NULL. Returns HF_OK
+ * (also when nothing was there).
  */
 HF_API int hf_break(hf_client *client, const char *name, const char *claim, int64_t *removed, hf_error *err);
 

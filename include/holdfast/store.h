@@ -215,14 +215,14 @@ typedef struct hf_store_ops {
     /* The store's clock in microseconds, as far as this client knows it. Must not block. */
     int64_t (*clock_us)(hf_store *store);
 
-    /* Where the store is, as a URL that leads to the same place from anywhere, without secrets; the store's memory, valid
-     * until close(). NULL: as it was given. */
+    /* Where the store is, as a URL that leads to the same place from anywhere, without secrets; the store's memory,
+     * valid until close(). NULL: as it was given. */
     const char *(*where)(hf_store *store);
 } hf_store_ops;
 
 /*
- * Adds a store to this process under ops->scheme, before any hf_open() with that scheme. `ops` must stay valid. Built-in
- * schemes cannot be replaced. Returns HF_OK, HF_EINVALID, HF_EEXHAUSTED.
+ * Adds a store to this process under ops->scheme, before any hf_open() with that scheme. `ops` must stay valid.
+ * Built-in schemes cannot be replaced. Returns HF_OK, HF_EINVALID, HF_EEXHAUSTED.
  */
 HF_API int hf_store_register(const hf_store_ops *ops);
 

@@ -52,7 +52,8 @@ static inline void hf_uv_on_closed(uv_handle_t *handle)
 }
 
 /* Watches the client from now on. Returns HF_OK; what hf_fd() says where it has none to give; HF_EINVALID where libuv
- * would not (glue->error has its number). After a failure there is nothing to stop, but *glue must stay for one turn. */
+ * would not (glue->error has its number). After a failure there is nothing to stop, but *glue must stay for one
+ * turn. */
 static inline int hf_uv_start(hf_uv *glue, uv_loop_t *loop, hf_client *client)
 {
     int fd = hf_fd(client);
@@ -72,8 +73,8 @@ static inline int hf_uv_start(hf_uv *glue, uv_loop_t *loop, hf_client *client)
     return HF_EINVALID;
 }
 
-/* Stops watching at once: hf_close() may follow. `closed` (may be NULL) is called in a later turn of the loop; until then
- * *glue must stay. */
+/* Stops watching at once: hf_close() may follow. `closed` (may be NULL) is called in a later turn of the loop; until
+ * then *glue must stay. */
 static inline void hf_uv_stop(hf_uv *glue, void (*closed)(hf_uv *glue))
 {
     glue->closed = closed;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One acquire, as a state machine: it says what to do next (send its request, sleep, or nothing more) and is told what
- * came of it. It neither blocks nor calls a verb. hf_acquire() drives it on the caller's thread, the worker drives those
- * that were started without blocking.
+ * came of it. It neither blocks nor calls a verb. hf_acquire() drives it on the caller's thread, the worker drives
+ * those that were started without blocking.
  *
  *      begin --> SEND --answered--> SLEEP --woken--> SEND ... DONE
  *

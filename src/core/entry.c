@@ -62,7 +62,8 @@ int hf__entry_again(hf__hold *hold, hf_lock *lock, int64_t now_us, hf_grant *gra
     return HF_OK;
 }
 
-/* "host 12 (program, "note") since 10:12:13Z", as far as it is known; made printable, since another process wrote it. */
+/* "host 12 (program, "note") since 10:12:13Z", as far as it is known; made printable, since another process wrote
+ * it. */
 static void describe_holder(const hf_holder *holder, char *text, size_t size)
 {
     char      host[80], program[48], note[80], since[32] = "";

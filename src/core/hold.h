@@ -63,16 +63,16 @@ typedef struct hf__hold {
     char              key[]; /* the owner's number, then the name with a NUL */
 } hf__hold;
 
-/* A new hold with a fresh claim id, one reference, for this owner through this handle; NULL: no memory or randomness. Its
- * release can then be owed without any more memory. */
+/* A new hold with a fresh claim id, one reference, for this owner through this handle; NULL: no memory or randomness.
+ * Its release can then be owed without any more memory. */
 hf__hold *hf__hold_new(struct hf_lock *lock, uint64_t owner, hf__thread *thread);
 hf__hold *hf__hold_ref(hf__hold *hold);
 void      hf__hold_unref(hf__hold *hold);
 
 hf__hold *hf__hold_find(struct hf_client *client, uint64_t owner, const char *name, size_t name_len);
 
-/* The claim was granted by a verdict to a request that was sent at sent_us: into the table, the first level taken. False:
- * no memory. */
+/* The claim was granted by a verdict to a request that was sent at sent_us: into the table, the first level taken.
+ * False: no memory. */
 bool hf__hold_grant(hf__hold *hold, const hf_verdict *verdict, int64_t sent_us, int64_t now_us);
 
 /* A request is about to be sent, to be done by deadline_us, which may make the store keep the claim for lease_ms. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * News. Each acquire that waits is a sleeper with a counter, which each piece of news about its name or its claim moves.
- * Who waits reads the counter, asks the store, and sleeps only while the counter stands where it stood: so nothing that
- * happens between the question and the sleep is missed. All of it is under the client's mutex.
+ * News. Each acquire that waits is a sleeper with a counter, which each piece of news about its name or its claim
+ * moves. Who waits reads the counter, asks the store, and sleeps only while the counter stands where it stood: so
+ * nothing that happens between the question and the sleep is missed. All of it is under the client's mutex.
  */
 #ifndef HF_CORE_HUB_H
 #define HF_CORE_HUB_H

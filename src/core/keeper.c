@@ -260,8 +260,8 @@ static int64_t next_time(const hf_client *client)
  * While it runs, next_us is 0: whoever wants something from it need not wake it, since it looks at the state once more
  * before it goes to sleep.
  *
- * A time that was wanted and is still to come is kept, although the hold that wanted it may be gone: otherwise a loop of
- * acquire and release would wake the keeper each time, only for it to find nothing.
+ * A time that was wanted and is still to come is kept, although the hold that wanted it may be gone: otherwise a loop
+ * of acquire and release would wake the keeper each time, only for it to find nothing.
  */
 int64_t hf__keeper_step(void *arg)
 {

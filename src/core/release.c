@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_release() and its kin. The order: first the hold leaves the table, so that no renewal and no other thread finds it;
- * then its lost callback is over; then the store is asked. Whatever it answers, the local state is clean.
+ * hf_release() and its kin. The order: first the hold leaves the table, so that no renewal and no other thread finds
+ * it; then its lost callback is over; then the store is asked. Whatever it answers, the local state is clean.
  */
 #include "core/release.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The teller: runs the users' lost callbacks, one after another, on a thread of its own that is started with the first
- * handle that has one. A callback that has not begun when its grant is released is not run; one that runs is waited for.
+ * handle that has one. A callback that has not begun when its grant is released is not run; one that runs is waited
+ * for.
  */
 #ifndef HF_CORE_TELLER_H
 #define HF_CORE_TELLER_H

@@ -116,8 +116,8 @@ static void kept_beyond_its_client(suite_state *s)
         assert_int_equal(attempt(s->b, &two, false).answer, HF_REFUSED);
 }
 
-/* Contract 3. A renewal, or an attempt, that was on its way while the release was answered: the id is dead, and the name
- * is free when it was to be. */
+/* Contract 3. A renewal, or an attempt, that was on its way while the release was answered: the id is dead, and the
+ * name is free when it was to be. */
 static void kept_is_not_revived(suite_state *s)
 {
     const char *name = fresh_name();

@@ -174,9 +174,9 @@ static void newcomer_is_not_woken(void **state)
 }
 
 /*
- * Against a simulation that knows no shortcuts: each waiter remembers whom it watches, as it learned at its last look. It
- * looks again when it is woken or one that it watches ends. Then whoever gets in, and whoever has to watch somebody else
- * than before, must have looked.
+ * Against a simulation that knows no shortcuts: each waiter remembers whom it watches, as it learned at its last look.
+ * It looks again when it is woken or one that it watches ends. Then whoever gets in, and whoever has to watch somebody
+ * else than before, must have looked.
  */
 #define CROWD 12
 

@@ -285,7 +285,7 @@ static void relative_paths_stay(void **state)
     assert_true(exists(folder, "l.db"));
 }
 
-/* ---- in other processes: another user, a full disk, another time namespace ---------------------------------------- */
+/* ---- in other processes: another user, a full disk, another time namespace --------------------------------------- */
 
 /* `folder`: what the role has to get to; may be NULL. */
 static void expect_role(const char *role, const char *arg, const char *folder, const char *wanted)
@@ -358,7 +358,7 @@ static void time_namespace(void **state)
     expect_role("timens", url_in(fresh_folder(), "l.db"), NULL, "time namespace");
 }
 
-/* ---- bells whose reader comes and goes ---------------------------------------------------------------------------- */
+/* ---- bells whose reader comes and goes --------------------------------------------------------------------------- */
 
 typedef struct flicker {
     const char *path;
@@ -377,7 +377,8 @@ static void *run_flicker(void *arg)
     return NULL;
 }
 
-/* The reading end goes away between the opening and the writing, again and again. The default of SIGPIPE would end us. */
+/* The reading end goes away between the opening and the writing, again and again. The default of SIGPIPE would end
+ * us. */
 static void broken_bells_raise_nothing(void **state)
 {
     const char  *folder = fresh_folder();

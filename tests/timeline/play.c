@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Plays a trace file: a script of what happens when, a line "--", and the whole expected log. It fails where they differ,
- * and prints both. `play --print FILE` prints the log only.
+ * Plays a trace file: a script of what happens when, a line "--", and the whole expected log. It fails where they
+ * differ, and prints both. `play --print FILE` prints the log only.
  *
  *      <ms> <peer> open watchdog=<ms>
  *      <ms> <peer> acquire <kind> <name> [wait=<ms>|forever] [lease= max= min= weight= limit= fair]

@@ -285,8 +285,8 @@ static int prepare_all(hf__conn *conn, hf_error *err)
     return status;
 }
 
-/* While we have the database open, SQLite never removes these. Descriptors of this kind can be closed without dropping the
- * process's locks. */
+/* While we have the database open, SQLite never removes these. Descriptors of this kind can be closed without dropping
+ * the process's locks. */
 static int open_side_files(hf__conn *conn, hf_error *err)
 {
     static const char *const suffixes[] = {"-wal", "-shm"};

@@ -52,8 +52,8 @@ static void watch_forks(void)
     pthread_atfork(before_fork, in_parent, in_child);
 }
 
-/* Under the mutex. No checkpoint and no removal of the log: the parent's connection lives. The unlocking that SQLite does is
- * of locks that this process never had, and its descriptors are copies. */
+/* Under the mutex. No checkpoint and no removal of the log: the parent's connection lives. The unlocking that SQLite
+ * does is of locks that this process never had, and its descriptors are copies. */
 static int disown(hf_error *err)
 {
     hf__relative *r, *next;

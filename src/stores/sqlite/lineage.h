@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What fork does to SQLite, and the cure. SQLite remembers for each process which locks that has on a file. A forked child
- * inherits the memory but not the locks (POSIX locks do not pass to a child): a connection that it opened to the same
- * file would believe itself protected, and two processes could be inside.
+ * What fork does to SQLite, and the cure. SQLite remembers for each process which locks that has on a file. A forked
+ * child inherits the memory but not the locks (POSIX locks do not pass to a child): a connection that it opened to the
+ * same file would believe itself protected, and two processes could be inside.
  *
- * So every open connection of ours stands in a list. Fork waits until none is in use; and before a child opens its first
- * one, the inherited ones are closed in it, which makes SQLite forget.
+ * So every open connection of ours stands in a list. Fork waits until none is in use; and before a child opens its
+ * first one, the inherited ones are closed in it, which makes SQLite forget.
  */
 #ifndef HF_STORES_SQLITE_LINEAGE_H
 #define HF_STORES_SQLITE_LINEAGE_H

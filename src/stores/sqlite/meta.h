@@ -3,10 +3,10 @@
  * What the database knows of itself: its schema, the boot whose clock its leases are in, and the tickets.
  *
  * A ticket is CLOCK_BOOTTIME plus a base that is fixed for a boot, in microseconds, read under the write lock. That
- * clock never goes back within a boot, so tickets rise for every name for ever without a row per name. The base of a new
- * boot is such that the first ticket is wall time, or above all tickets that may have been given out before, whichever
- * is more. For that a ceiling is kept, a minute ahead of the newest ticket: it is written once a minute, not once a
- * grant.
+ * clock never goes back within a boot, so tickets rise for every name for ever without a row per name. The base of a
+ * new boot is such that the first ticket is wall time, or above all tickets that may have been given out before,
+ * whichever is more. For that a ceiling is kept, a minute ahead of the newest ticket: it is written once a minute, not
+ * once a grant.
  */
 #ifndef HF_STORES_SQLITE_META_H
 #define HF_STORES_SQLITE_META_H

@@ -91,8 +91,8 @@ static void watch_fd(hf__newsroom *room, int fd, uint32_t events, uint64_t what)
     epoll_ctl(room->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Nobody finds it any more, also while waiters still refer to it: whoever watches that client next, looks again. It goes
- * out of the epoll set by hand: a forked child may still have the descriptor, and would keep it in there. */
+/* Nobody finds it any more, also while waiters still refer to it: whoever watches that client next, looks again. It
+ * goes out of the epoll set by hand: a forked child may still have the descriptor, and would keep it in there. */
 static void forget_peer(hf__newsroom *room, hf__peer *peer)
 {
     HASH_DEL(room->peers, peer);

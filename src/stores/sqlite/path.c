@@ -251,8 +251,8 @@ static int check_folder(const hf__sqlite_path *path, const struct stat *folder, 
 
 /*
  * Makes the empty file under another name and links it into its place, so that it appears with its rights. A file that
- * is there already is never opened by us: closing any descriptor of a file drops all of the process's POSIX locks on it,
- * SQLite's included.
+ * is there already is never opened by us: closing any descriptor of a file drops all of the process's POSIX locks on
+ * it, SQLite's included.
  */
 static int make_file(const hf__sqlite_path *path, hf_error *err)
 {

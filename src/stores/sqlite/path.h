@@ -34,8 +34,8 @@ int hf__sqlite_path_same(const hf__sqlite_path *path, hf_error *err);
  * those that are not known to be local. */
 const char *hf__sqlite_local_fs(unsigned long type);
 
-/* HF_EREFUSED where the files that SQLite keeps beside the database are somebody else's: in a folder that others may write
- * to, they may have been put there. */
+/* HF_EREFUSED where the files that SQLite keeps beside the database are somebody else's: in a folder that others may
+ * write to, they may have been put there. */
 int hf__sqlite_path_side_files(const hf__sqlite_path *path, hf_error *err);
 
 /* Gives a file or folder that we made the rights that the path asks for, and, made by root, its database's owner. By

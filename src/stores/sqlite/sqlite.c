@@ -63,7 +63,7 @@ static void hook_settled(void *owner, const hf_claim *claim)
 
 static const hf__sql_hooks hooks = {hook_alive, hook_waits, hook_settled};
 
-/* ---- The connection's turn, with a deadline -------------------------------------------------------------------------------- */
+/* ---- The connection's turn, with a deadline ---------------------------------------------------------------------- */
 
 static int lock_until(sqlite_store *store, int64_t deadline_us, hf_error *err)
 {
