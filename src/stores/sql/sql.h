@@ -20,9 +20,9 @@
 
 /* The statements. ?1.. are the arguments; columns in this order. Names are bytes, compared byte by byte. */
 enum hf__sql_statement {
-    HF__SQL_QUEUE, /* name -> ticket id kind mode capacity weight expires client device inode; by ticket */
-    HF__SQL_WHO,   /* name ticket -> host program note pid since_ms */
-    HF__SQL_INSERT, /* name ticket id kind mode capacity weight expires client device inode host program note pid since */
+    HF__SQL_QUEUE,  /* name -> ticket id kind mode capacity weight expires client device inode; by ticket */
+    HF__SQL_WHO,    /* name ticket -> host program note pid since_ms */
+    HF__SQL_INSERT, /* name, the columns of HF__SQL_QUEUE, those of HF__SQL_WHO */
     HF__SQL_DELETE, /* name ticket */
     HF__SQL_EXTEND, /* name ticket expires: at least so */
     HF__SQL_KEEP,   /* name ticket expires nobody: exactly so, and without a client */
