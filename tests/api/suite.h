@@ -18,22 +18,24 @@ typedef struct api_group {
 
 #define API_GROUP(variable, title, list) const api_group variable = {title, list, sizeof(list) / sizeof((list)[0])}
 
-extern const api_group group_input;    /* bad input, options, opening */
-extern const api_group group_names;    /* names of locks */
-extern const api_group group_basic;    /* one lock, one owner after the other */
-extern const api_group group_owners;   /* threads and handles as owners */
-extern const api_group group_leases;   /* leases, renewal, bounds */
-extern const api_group group_loss;     /* grants that end unasked */
-extern const api_group group_waiting;  /* waits, cancelling, what they cost */
-extern const api_group group_queues;   /* who is next */
-extern const api_group group_soak;     /* many threads, many rounds */
-extern const api_group group_rw;       /* readers and writers */
-extern const api_group group_permits;  /* semaphores */
-extern const api_group group_all;      /* hf_all */
-extern const api_group group_loop;     /* the non-blocking calls */
-extern const api_group group_process;  /* fork, signals, descriptors */
-extern const api_group group_children; /* forked children with clients of their own */
-extern const api_group group_operator; /* list, break, stats */
+extern const api_group group_input;     /* bad input, options, opening */
+extern const api_group group_names;     /* names of locks */
+extern const api_group group_basic;     /* one lock, one owner after the other */
+extern const api_group group_owners;    /* threads and handles as owners */
+extern const api_group group_leases;    /* leases, renewal, bounds */
+extern const api_group group_loss;      /* grants that end unasked */
+extern const api_group group_callbacks; /* the lost callback */
+extern const api_group group_waiting;   /* waits, cancelling, what they cost */
+extern const api_group group_queues;    /* who is next */
+extern const api_group group_soak;      /* many threads, many rounds */
+extern const api_group group_rw;        /* readers and writers */
+extern const api_group group_permits;   /* semaphores */
+extern const api_group group_all;       /* hf_all */
+extern const api_group group_sets;      /* hf_all of members that overlap */
+extern const api_group group_loop;      /* the non-blocking calls */
+extern const api_group group_process;   /* fork, signals, descriptors */
+extern const api_group group_children;  /* forked children with clients of their own */
+extern const api_group group_operator;  /* list, break, stats */
 
 /* A client whose watchdog's lease is short, so that renewals and losses fit in a test: renewed every 200 ms. */
 #define SHORT_WATCHDOG_MS 600
