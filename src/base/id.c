@@ -27,6 +27,11 @@ void hf__random_replace(bool (*other)(void *bytes, size_t count))
     fill = other != NULL ? other : system_fill;
 }
 
+bool hf__random_fill(void *bytes, size_t count)
+{
+    return fill(bytes, count);
+}
+
 bool hf__id_random(hf_id *id)
 {
     return fill(id->bytes, sizeof id->bytes);

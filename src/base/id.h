@@ -12,6 +12,8 @@
 /* False where the system has no random bytes to give. */
 bool hf__id_random(hf_id *id);
 
+bool hf__random_fill(void *bytes, size_t count);
+
 /* A number from 0 to bound - 1; 0 where there is no randomness. */
 int64_t hf__random_below(int64_t bound);
 

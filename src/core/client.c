@@ -236,6 +236,17 @@ const char *hf_client_url(const hf_client *client)
     return client != NULL ? client->url : "";
 }
 
+bool hf__client_new_id(hf_client *client, hf_id *id)
+{
+    if (client->ids_left == 0) {
+        if (!hf__random_fill(client->ids, sizeof client->ids))
+            return false;
+        client->ids_left = sizeof client->ids / sizeof client->ids[0];
+    }
+    *id = client->ids[--client->ids_left];
+    return true;
+}
+
 void hf__client_ref(hf_client *client)
 {
     client->refs++;

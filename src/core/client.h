@@ -34,6 +34,11 @@ struct hf_client {
     hf__worker worker;
     hf__teller teller;
 
+    /* Random ids in store: a system call for each acquire would be dear. A forked child never uses the client, so that no
+     * id can come up twice. */
+    hf_id    ids[32];
+    unsigned ids_left;
+
     /* Never changed after hf_open(). */
     hf_store       *store; /* NULL after hf_close() */
     const char     *scheme;
@@ -51,6 +56,9 @@ struct hf_client {
  * what is due and returns when it wants to be called again. */
 int hf__client_open(hf_client **client, const char *url, const hf_client_options *options, bool manual, hf_error *err);
 int64_t hf__client_step(hf_client *client);
+
+/* A new random id; false: the system has none to give. Under the mutex. */
+bool hf__client_new_id(hf_client *client, hf_id *id);
 
 /* A reference for a handle; under the mutex. Dropping the last one frees the client: not under the mutex. */
 void hf__client_ref(hf_client *client);

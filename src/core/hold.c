@@ -40,7 +40,7 @@ hf__hold *hf__hold_new(hf_lock *lock, uint64_t owner, hf__thread *thread)
 
     if (hold == NULL)
         return NULL;
-    if (!hf__id_random(&hold->claim.id) || !hf__debts_reserve(lock->client)) {
+    if (!hf__client_new_id(lock->client, &hold->claim.id) || !hf__debts_reserve(lock->client)) {
         free(hold);
         return NULL;
     }
