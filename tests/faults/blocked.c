@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "blocker.h"
 #include "child.h"
 
 #define SERVER_TIMEOUT_MS 400
@@ -24,26 +24,6 @@
 static hf_client *open_short(int64_t watchdog_ms)
 {
     return must_open_with(HF_CLIENT_OPTIONS(.server_timeout_ms = SERVER_TIMEOUT_MS, .watchdog_ms = watchdog_ms));
-}
-
-/* ---- another program that holds the write lock, as one stopped inside a transaction does */
-static sqlite3 *blocker;
-
-static void block(void)
-{
-    char path[PATH_MAX];
-
-    snprintf(path, sizeof(path), "%s/locks.db", test_folder);
-    assert_int_equal(sqlite3_open(path, &blocker), SQLITE_OK);
-    sqlite3_busy_timeout(blocker, 5000);
-    assert_int_equal(sqlite3_exec(blocker, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-}
-
-static void unblock(void)
-{
-    assert_int_equal(sqlite3_exec(blocker, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(blocker);
-    blocker = NULL;
 }
 
 static int64_t timed_acquire(hf_lock *lock, int64_t wait_ms, int *status, hf_error *err)
@@ -456,7 +436,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     (void)state;
-    if (blocker)
+    if (is_blocked())
         unblock();
     store_end();
     return 0;
