@@ -201,6 +201,9 @@ int hf__url_parse(hf_url *url, const char *text, hf_error *err)
     if (strstr(text, "%00") != NULL)
         return hf__fail(err, HF_EINVALID,
                         "the store URL has a NUL byte (%%00) in it, which would cut off what follows");
+    if (strchr(text, '#') != NULL)
+        return hf__fail(err, HF_EINVALID,
+                        "the store URL has a '#' in it, which would cut off what follows; write it as %%23");
     split_text(&parts, text);
     status = uriParseSingleUriA(&uri, parts.rest, &at);
     if (status == URI_ERROR_MALLOC)

@@ -64,7 +64,7 @@ static void check_text(const char *text)
         check_refusal(&url, &err, status);
         return;
     }
-    NEED(strstr(text, "%00") == NULL);
+    NEED(strstr(text, "%00") == NULL && strchr(text, '#') == NULL);
     check_parts(&url);
     hf__url_finish(&url);
 }
