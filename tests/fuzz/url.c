@@ -10,6 +10,7 @@
 #include "fuzz/fuzz.h"
 
 #define SECRET "s3cretS3cret"
+#define LONGEST 4096 /* what is longer is refused */
 
 static bool same(const char *a, const char *b)
 {
@@ -30,6 +31,8 @@ static void check_shown(const hf_url *url)
     hf_url   again;
     hf_error err;
 
+    if (strlen(url->text) >= LONGEST) /* "***" may be longer than what it hides */
+        return;
     NEED(hf__url_parse(&again, url->text, &err) == HF_OK);
     NEED(same(again.scheme, url->scheme) && same(again.user, url->user) && same(again.host, url->host));
     NEED(same(again.path, url->path) && again.param_count == url->param_count);
@@ -64,7 +67,7 @@ static void check_text(const char *text)
         check_refusal(&url, &err, status);
         return;
     }
-    NEED(strstr(text, "%00") == NULL && strchr(text, '#') == NULL);
+    NEED(strlen(text) < LONGEST && strstr(text, "%00") == NULL && strchr(text, '#') == NULL);
     check_parts(&url);
     hf__url_finish(&url);
 }
