@@ -36,8 +36,6 @@ bool guardian_start(struct guardian *guardian, const struct guardian_plan *plan)
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) != 0)
         return false;
-    /* If the guardian is killed, the command's processes become our children. */
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
     guardian->pid = fork();
     if (guardian->pid == 0) {
         close(sockets[0]);
@@ -52,6 +50,21 @@ bool guardian_start(struct guardian *guardian, const struct guardian_plan *plan)
     }
     guardian->socket = sockets[0];
     return true;
+}
+
+void guardian_begin(struct guardian *guardian)
+{
+    /* If the guardian is killed, the command's processes become our children. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    guardian_send(guardian, GUARDIAN_START, 0);
+}
+
+void guardian_reap_others(const struct guardian *guardian)
+{
+    siginfo_t info = {0};
+
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0 && info.si_pid != guardian->pid)
+        waitpid(info.si_pid, NULL, WNOHANG);
 }
 
 bool guardian_send(struct guardian *guardian, enum guardian_verb verb, int value)
@@ -85,24 +98,40 @@ void guardian_finish(struct guardian *guardian)
     *guardian = (struct guardian){.socket = -1};
 }
 
+/* When to kill what the guardian left. Where it was at its end, or had stopped it, there is no further grace. */
+static int64_t replace_at(const struct guardian *guardian, const struct guardian_plan *plan)
+{
+    int64_t now = guardian_now_us(), kind = now + plan->grace_us;
+    int64_t last = atomic_load(&guardian->page->deadline_us) - plan->margin_us;
+
+    if (plan->policy == LOSS_KILL || atomic_load(&guardian->page->lost))
+        return now;
+    return kind < last ? kind : last;
+}
+
 /* Only the group: run may have had children of its own before it was holdfast (sh -c 'server & exec holdfast run ...'),
  * which must not be taken for the command's. */
 int guardian_replace(struct guardian *guardian, const struct guardian_plan *plan)
 {
-    struct job job = {.group = atomic_load(&guardian->page->group)};
-    int64_t    kill_at = guardian_now_us() + plan->grace_us;
-    int64_t    last = atomic_load(&guardian->page->deadline_us) - plan->margin_us;
-    int        status, end = SIGKILL;
+    struct job    job = {.group = atomic_load(&guardian->page->group)};
+    struct pollfd signals = {plan->signals->fd, POLLIN, 0};
+    int64_t       kill_at = replace_at(guardian, plan);
+    int           status, number, end = SIGKILL;
 
-    if (kill_at > last || plan->policy == LOSS_KILL)
-        kill_at = last;
-    job_signal(&job, SIGTERM);
-    job_signal(&job, SIGCONT);
+    if (guardian_now_us() < kill_at) {
+        job_signal(&job, SIGTERM);
+        job_signal(&job, SIGCONT);
+    }
     while (job.group > 0 && !job.empty) {
         while (waitpid(-job.group, &status, WNOHANG) > 0)
             end = status;
         job_signal(&job, guardian_now_us() >= kill_at ? SIGKILL : 0);
-        poll(NULL, 0, 10);
+        poll(&signals, 1, 10);
+        while ((number = signals_next(plan->signals)) != 0)
+            if (signals_is_end(number))
+                kill_at = guardian_now_us(); /* it was told already */
+            else
+                job_signal(&job, number);
     }
     return end;
 }

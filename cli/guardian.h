@@ -50,7 +50,7 @@ struct guardian_plan {
 enum guardian_verb {
     /* To the guardian. */
     GUARDIAN_START = 1,
-    GUARDIAN_SIGNAL, /* value: number; pass it on to the group. SIGKILL ends everything. */
+    GUARDIAN_SIGNAL, /* value: number; pass it on to the group. One that ends kills what the policy stopped. */
     GUARDIAN_LOST,   /* act as the policy says, now */
     /* From the guardian. */
     GUARDIAN_STARTED, /* value: group */
@@ -76,7 +76,14 @@ bool guardian_map(struct guardian *guardian);
 /* Forks. False with errno where that fails. */
 bool guardian_start(struct guardian *guardian, const struct guardian_plan *plan);
 
-/* False where the guardian is gone. */
+/* Has it start the command. */
+void guardian_begin(struct guardian *guardian);
+
+/* From the start of the command on we adopt: not only the command's processes, but also those that children of ours,
+ * from before this was holdfast, leave behind. Collects the dead among them, while the guardian lives. */
+void guardian_reap_others(const struct guardian *guardian);
+
+/* False where the guardian is gone, or has not heard of much else yet. */
 bool guardian_send(struct guardian *guardian, enum guardian_verb verb, int value);
 
 /* 1: a message; 0: none now; -1: the guardian is gone. */
@@ -85,8 +92,8 @@ int guardian_receive(struct guardian *guardian, struct guardian_message *message
 /* Ends and collects it, once the command has ended or never started, and unmaps the page. */
 void guardian_finish(struct guardian *guardian);
 
-/* After the guardian's death: ends what it has left behind, which is now ours, and returns when it is gone. The wait
- * status of the command. */
+/* After the guardian's death: ends what it has left behind, which is now ours, passes signals on to it (one that asks
+ * for its end ends the grace), and returns when it is gone. The wait status of the command. */
 int guardian_replace(struct guardian *guardian, const struct guardian_plan *plan);
 
 /* For guardian.c: the guardian's life. */

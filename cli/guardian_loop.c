@@ -54,6 +54,9 @@ static void done(struct guard *guard)
         _exit(0);
     guard->state = DONE;
     atomic_store(&guard->page->group, 0);
+    /* This one must arrive, and there is nothing else left to do: run may be stopped, and the socket full. */
+    struct pollfd room = {guard->socket, POLLOUT, 0};
+    poll(&room, 1, -1);
     report(guard, GUARDIAN_ENDED, guard->status);
 }
 
@@ -67,15 +70,16 @@ static void end_at(struct guard *guard, int64_t kill_at_us)
 {
     guard->state = ENDING;
     guard->kill_at_us = kill_at_us;
-    if (guardian_now_us() < kill_at_us) {
-        job_signal(&guard->job, SIGTERM);
-        job_terminate_adopted(&guard->job);
-    }
+    if (guardian_now_us() >= kill_at_us)
+        return; /* SIGKILL reaches the stopped as well, and they must not run once more before it */
+    job_signal(&guard->job, SIGTERM);
+    job_terminate_adopted(&guard->job);
     /* A stopped process could not act on it. */
     job_signal(&guard->job, SIGCONT);
 }
 
-/* Ends the command while the lock is still held: with grace, as far as the deadline leaves time for it. */
+/* Ends the command: with grace, as far as the deadline leaves time for it. After it there is none, whatever we are told
+ * then: the machine or all of us may have slept, and the next one may be in. */
 static void end_in_time(struct guard *guard)
 {
     int64_t now = guardian_now_us(), last = last_us(guard);
@@ -87,11 +91,9 @@ static void end_in_time(struct guard *guard)
         end_at(guard, kind < last ? kind : last);
 }
 
-/* The lock was broken or found gone: somebody else may be in already, so the deadline gives no further time. */
-static void lose_now(struct guard *guard)
+/* The lock was broken or found gone, or the deadline is near. */
+static void lose(struct guard *guard)
 {
-    int64_t now = guardian_now_us();
-
     if (guard->plan->policy == LOSS_IGNORE || guard->state != RUNNING)
         return;
     atomic_store(&guard->page->lost, true);
@@ -101,18 +103,7 @@ static void lose_now(struct guard *guard)
         report(guard, GUARDIAN_FROZEN, 0);
         return;
     }
-    end_at(guard, guard->plan->policy == LOSS_KILL ? now : now + guard->plan->grace_us);
-}
-
-/* The deadline is near. */
-static void lose_in_time(struct guard *guard)
-{
-    if (guard->plan->policy == LOSS_TERM) {
-        atomic_store(&guard->page->lost, true);
-        end_in_time(guard);
-    } else {
-        lose_now(guard);
-    }
+    end_in_time(guard);
 }
 
 static void start(struct guard *guard)
@@ -143,7 +134,8 @@ static void pass_on(struct guard *guard, int number)
 {
     if (guard->state != RUNNING && guard->state != FROZEN && guard->state != ENDING)
         return;
-    if (number == SIGKILL)
+    /* What is stopped could not act on it, and must not be continued without the lock. */
+    if (guard->state == FROZEN && signals_is_end(number))
         end_at(guard, guardian_now_us());
     else
         job_signal(&guard->job, number);
@@ -171,7 +163,7 @@ static void obey(struct guard *guard)
         else if (message.verb == GUARDIAN_SIGNAL)
             pass_on(guard, message.value);
         else if (message.verb == GUARDIAN_LOST)
-            lose_now(guard);
+            lose(guard);
     }
     if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
         run_is_gone(guard);
@@ -226,7 +218,7 @@ static int64_t next_us(const struct guard *guard)
 static void act_on_time(struct guard *guard)
 {
     if (guard->state == RUNNING && guardian_now_us() >= next_us(guard))
-        lose_in_time(guard);
+        lose(guard);
     if (guard->state == ENDING && guardian_now_us() >= guard->kill_at_us)
         job_signal_all(&guard->job, SIGKILL);
 }
@@ -273,10 +265,13 @@ void guardian_loop(const struct guardian_plan *plan, struct guardian_page *page,
             {guard.orphan ? -1 : socket, POLLIN, 0}, {guard.signals, POLLIN, 0}, {guard.timer, POLLIN, 0}};
         set_timer(&guard);
         poll(fds, 3, -1);
-        /* First the dead: a signal must not go to a group that is gone. */
-        collect(&guard);
+        /* First the clock: what we are told may be older than the deadline. Then what we are told: a command that run
+         * had to kill did not let go of those that it left behind. The dead keep their numbers until they are
+         * collected, so that no signal goes astray. */
+        act_on_time(&guard);
         if (fds[0].revents != 0)
             obey(&guard);
+        collect(&guard);
         act_on_time(&guard);
     }
 }

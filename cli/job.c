@@ -78,5 +78,10 @@ pid_t job_collect(struct job *job, int *status)
     do {
         pid = waitpid(-1, status, WNOHANG | WUNTRACED);
     } while ((pid > 0 && pid != job->group) || (pid < 0 && errno == EINTR));
+    if (pid > 0 && !WIFSTOPPED(*status))
+        job->headless = true;
+    /* From now on the group's number is free as soon as the last member is gone. */
+    if (job->headless)
+        job_signal(job, 0);
     return pid;
 }

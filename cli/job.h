@@ -11,6 +11,7 @@
 
 struct job {
     pid_t group;    /* the command's process id and its group's; 0: not started */
+    bool  headless; /* the command itself was collected */
     bool  empty;    /* the group has no member any more, so its number may be somebody else's */
     pid_t told[64]; /* adopted processes that got their SIGTERM */
     int   told_count;

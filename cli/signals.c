@@ -56,13 +56,18 @@ bool signals_take_all(struct signals *signals)
     return take(signals);
 }
 
-int signals_next(struct signals *signals)
+int signals_next(const struct signals *signals)
 {
     struct signalfd_siginfo info;
 
     if (read(signals->fd, &info, sizeof(info)) != sizeof(info))
         return 0;
     return (int)info.ssi_signo;
+}
+
+bool signals_is_end(int number)
+{
+    return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
 }
 
 void signals_give_back(const struct signals *signals)

@@ -25,7 +25,10 @@ bool signals_take(struct signals *signals);
 bool signals_take_all(struct signals *signals);
 
 /* The next signal that came; 0: none. */
-int signals_next(struct signals *signals);
+int signals_next(const struct signals *signals);
+
+/* True for those that ask a process to end. Async-signal-safe. */
+bool signals_is_end(int number);
 
 /* Mask and dispositions as given, in the process that becomes the command. Async-signal-safe. */
 void signals_give_back(const struct signals *signals);

@@ -16,15 +16,17 @@
 #include "say.h"
 
 #define LOOK_MOST_MS 5000
+#define RETRY_MS 10 /* the guardian's socket was full */
 
 struct watch {
     struct run     *run;
     struct outcome *outcome;
     pid_t           group;
-    bool            told;   /* that it is lost */
+    bool            lost;   /* the lock, or its time */
+    bool            told;   /* the guardian, of that */
     bool            frozen; /* the policy stopped it */
     bool            ended;
-    int64_t         force_us; /* when the guardian must have killed */
+    int64_t         force_us; /* when the guardian must have acted */
 };
 
 /* The clock is read first: the page must not be later than the truth. */
@@ -59,51 +61,55 @@ static void say_loss(struct watch *watch)
         done[watch->run->options.policy]);
 }
 
-static void tell_lost(struct watch *watch)
+/* The latest time for us to act, just after the guardian's. */
+static int64_t last_us(const struct run *run)
 {
-    struct run *run = watch->run;
+    return atomic_load(&run->guardian.page->deadline_us) - run->plan.margin_us / 2;
+}
 
-    watch->told = true;
-    say_loss(watch);
-    kill(run->guardian.pid, SIGCONT);
-    guardian_send(&run->guardian, GUARDIAN_LOST, 0);
-    watch->force_us = guardian_now_us() + run->plan.grace_us + run->plan.margin_us;
+static void lose(struct watch *watch)
+{
+    const struct guardian_plan *plan = &watch->run->plan;
+    int64_t                     last = last_us(watch->run);
+    int64_t grace = plan->policy == LOSS_TERM ? plan->grace_us : 0, kind = guardian_now_us() + grace + plan->margin_us;
+
+    watch->lost = true;
+    watch->force_us = kind < last ? kind : last;
 }
 
 /* The guardian should have done it some time ago. */
 static void force(struct watch *watch)
 {
-    pid_t group = atomic_load(&watch->run->guardian.page->group);
+    const struct guardian_plan *plan = &watch->run->plan;
+    pid_t                       group = atomic_load(&watch->run->guardian.page->group);
 
-    watch->force_us = guardian_now_us() + watch->run->plan.margin_us;
-    if (watch->run->plan.policy == LOSS_STOP || watch->run->plan.policy == LOSS_IGNORE)
-        return;
-    say_loss(watch);
+    watch->force_us = guardian_now_us() + plan->margin_us;
+    if (plan->policy == LOSS_IGNORE || watch->frozen)
+        watch->force_us = INT64_MAX;
+    else if (group > 0)
+        kill(-group, plan->policy == LOSS_STOP ? SIGSTOP : SIGKILL);
     kill(watch->run->guardian.pid, SIGCONT);
-    if (group > 0)
-        kill(-group, SIGKILL);
 }
 
-/* Looks at the lock, and acts where it is lost or its time is over. */
+/* Looks at the lock, and acts where it is lost or its time is over. What is to be said comes last. */
 static void look(struct watch *watch, bool lost)
 {
     struct run *run = watch->run;
     int64_t     left_ms = publish(run);
 
-    if (!watch->told && (lost || left_ms == 0))
-        tell_lost(watch);
-    if (!watch->told)
-        watch->force_us = atomic_load(&run->guardian.page->deadline_us) - run->plan.margin_us / 2;
-    if (guardian_now_us() >= watch->force_us)
+    if (!watch->lost && (lost || left_ms == 0))
+        lose(watch);
+    if (!watch->lost)
+        watch->force_us = last_us(run);
+    if (watch->lost && !watch->told) {
+        kill(run->guardian.pid, SIGCONT);
+        watch->told = guardian_send(&run->guardian, GUARDIAN_LOST, 0);
+    }
+    bool late = guardian_now_us() >= watch->force_us;
+    if (late)
         force(watch);
-}
-
-static void pass_on(struct watch *watch, int number)
-{
-    bool ending = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
-
-    /* What is stopped could not act on it, and must not be continued without the lock. */
-    guardian_send(&watch->run->guardian, GUARDIAN_SIGNAL, watch->frozen && ending ? SIGKILL : number);
+    if (watch->lost || (late && run->plan.policy != LOSS_IGNORE))
+        say_loss(watch);
 }
 
 static void take_signals(struct watch *watch)
@@ -115,7 +121,7 @@ static void take_signals(struct watch *watch)
         /* A shell that found us stopped took its terminal, and has now put us to the front. */
         if (number == SIGCONT && terminal->given && terminal_is_front(terminal))
             terminal_give(terminal, watch->group);
-        pass_on(watch, number);
+        guardian_send(&watch->run->guardian, GUARDIAN_SIGNAL, number);
     }
 }
 
@@ -158,9 +164,12 @@ static void command_ended(struct watch *watch, int status)
 
 static void guardian_gone(struct watch *watch)
 {
+    struct run *run = watch->run;
+
     say("the guardian process was killed: the command ends");
-    atomic_store(&watch->run->guardian.page->lost, true);
-    command_ended(watch, guardian_replace(&watch->run->guardian, &watch->run->plan));
+    int status = guardian_replace(&run->guardian, &run->plan);
+    atomic_store(&run->guardian.page->lost, true);
+    command_ended(watch, status);
 }
 
 static void take_messages(struct watch *watch)
@@ -188,8 +197,10 @@ static int sleep_ms(const struct watch *watch)
     int64_t span = options_span_ms(&watch->run->options) / 8;
     int64_t forced = (watch->force_us - guardian_now_us()) / 1000 + 1;
 
-    if (span > LOOK_MOST_MS || watch->told)
+    if (span > LOOK_MOST_MS || watch->lost)
         span = LOOK_MOST_MS;
+    if (watch->lost && !watch->told)
+        span = RETRY_MS;
     if (forced < 1)
         forced = 1;
     return (int)(forced < span ? forced : span);
@@ -206,11 +217,12 @@ void run_supervise(struct run *run, struct outcome *outcome)
     write_environment(run);
     watch.force_us = atomic_load(&run->guardian.page->deadline_us);
     atomic_store(&run->guardian.page->foreground, terminal_prepare(&run->terminal));
-    guardian_send(&run->guardian, GUARDIAN_START, 0);
+    guardian_begin(&run->guardian);
     while (!watch.ended) {
         poll(fds, 3, sleep_ms(&watch));
         look(&watch, fds[2].revents != 0);
-        if (watch.told)
+        guardian_reap_others(&run->guardian);
+        if (watch.lost)
             fds[2].fd = -1;
         if (fds[1].revents != 0)
             take_signals(&watch);
