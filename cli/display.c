@@ -83,7 +83,8 @@ static void draw(struct display *display)
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
         size.ws_col = 80;
     text_fit(text, size.ws_col - 1u);
-    fprintf(stderr, "\r\033[K%s", text);
+    say_text("\r\033[K");
+    say_text(text);
     free(text);
 }
 
@@ -116,7 +117,9 @@ int display_tick(struct display *display)
         display->next_us = INT64_MAX;
         return -1;
     }
-    draw(display);
+    /* A terminal that was stopped shows it later, and once. */
+    if (say_flush(0))
+        draw(display);
     display->drawn = true;
     display->next_us = guardian_now_us() + LOOK_US;
     return (int)(LOOK_US / 1000);
@@ -125,7 +128,7 @@ int display_tick(struct display *display)
 void display_end(struct display *display)
 {
     if (display->drawn)
-        fputs("\r\033[K", stderr);
+        say_text("\r\033[K");
     free(display->what);
     *display = (struct display){.next_us = INT64_MAX};
 }

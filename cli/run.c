@@ -17,7 +17,9 @@
 #include "text.h"
 #include "verbs.h"
 
-#define DRAIN_MS 1000 /* for a release that the store did not answer */
+#define DRAIN_MS 1000     /* for a release that the store did not answer */
+#define FLUSH_STEP_MS 100 /* between two looks whether a signal came */
+#define HURRY_MS 500      /* for what was said before something that must not wait for its reader */
 
 static int64_t clamp(int64_t value, int64_t least, int64_t most)
 {
@@ -121,6 +123,8 @@ static int prepare(struct run *run)
         code = make_lock(run);
     if (code < 0)
         code = make_guardian(run);
+    if (code < 0 && !say_begin())
+        code = say_system("cannot start a thread");
     return code;
 }
 
@@ -155,6 +159,13 @@ static void give_back(struct run *run, struct outcome *outcome)
         say("released %s", run->shown);
 }
 
+/* Nothing is held any more, so this may take as long as the reader likes, or until a signal comes. */
+static void flush(struct run *run, bool ended)
+{
+    while (!say_flush(ended ? HURRY_MS : FLUSH_STEP_MS) && !ended)
+        ended = signals_is_end(signals_next(&run->signals));
+}
+
 static void finish(struct run *run)
 {
     hf_free(run->lock);
@@ -180,13 +191,16 @@ int run_main(int argc, char **argv)
     terminal_open(&run.terminal);
     code = prepare(&run);
     if (code < 0)
-        code = run_wait(&run);
+        code = run_wait(&run, &outcome);
     if (code < 0) {
+        /* The command's own words come after ours. */
+        say_flush(HURRY_MS);
         run_supervise(&run, &outcome);
         give_back(&run, &outcome);
         code = code_of(&run, &outcome);
     }
     finish(&run);
+    flush(&run, outcome.ended);
     /* A shell that runs a script ends it after Ctrl-C only where the signal reached the shell, too, and ended us. */
     if (outcome.interrupted)
         signals_end_self(&run.signals, SIGINT, outcome.group);

@@ -23,18 +23,19 @@ struct run {
     char                *store; /* the store, fit to print */
 };
 
-/* wait.c: takes the lock. -1: held; else the exit code to end with, nothing is held, and what there was to say is
- * said. */
-int run_wait(struct run *run);
-
-/* How the command ended. */
+/* How the command, or the wait, ended. */
 struct outcome {
     int  status; /* of waitpid() */
     int  start_errno;
     bool lost;
+    bool ended;       /* the wait, by a signal or by the guardian's death */
     bool interrupted; /* by Ctrl-C of our terminal */
     bool group;       /* ... which only the command's group got */
 };
+
+/* wait.c: takes the lock. -1: held; else the exit code to end with, nothing is held, and what there was to say is
+ * said. Of *outcome it fills in what became of the wait. */
+int run_wait(struct run *run, struct outcome *outcome);
 
 /* supervise.c: starts the command and stays with it to its end. */
 void run_supervise(struct run *run, struct outcome *outcome);

@@ -58,5 +58,5 @@ void terminal_take(struct terminal *terminal, pid_t group, bool modes)
         return;
     tcsetpgrp(terminal->fd, getpgrp());
     if (modes && terminal->saved)
-        tcsetattr(terminal->fd, TCSADRAIN, &terminal->modes);
+        tcsetattr(terminal->fd, TCSANOW, &terminal->modes); /* not after its output, which may be stopped */
 }

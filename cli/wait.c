@@ -69,16 +69,16 @@ static int say_busy(const struct run *run, const hf_error *err)
     return run->options.busy_code;
 }
 
-static int stopped_waiting(struct run *run, const struct answer *answer, int ended_by)
+static int stopped_waiting(struct run *run, struct outcome *outcome, const struct answer *answer, int ended_by)
 {
     if (answer->status == HF_OK)
         hf_release(run->lock, NULL);
+    outcome->ended = true;
     if (ended_by == SIGKILL) {
         say("the guardian process was killed");
         return CODE_SYSTEM;
     }
-    if (ended_by == SIGINT && terminal_is_ours(&run->terminal))
-        signals_end_self(&run->signals, SIGINT, false);
+    outcome->interrupted = ended_by == SIGINT && terminal_is_ours(&run->terminal);
     return CODE_SIGNAL + ended_by;
 }
 
@@ -90,7 +90,7 @@ static void say_acquired(const struct run *run)
         duration_show(run->grant.waited_us / 1000, waited, sizeof(waited)), run->grant.fence, run->store);
 }
 
-int run_wait(struct run *run)
+int run_wait(struct run *run, struct outcome *outcome)
 {
     struct answer  answer = {0};
     struct display display;
@@ -108,7 +108,7 @@ int run_wait(struct run *run)
     int ended_by = await(run, fd, &answer, &display);
     display_end(&display);
     if (ended_by != 0)
-        return stopped_waiting(run, &answer, ended_by);
+        return stopped_waiting(run, outcome, &answer, ended_by);
     if (answer.status == HF_BUSY)
         return say_busy(run, &answer.err);
     if (answer.status != HF_OK)

@@ -62,13 +62,17 @@ class Place:
         return self.read(name).split("\n")[:-1]
 
     def start(self, *args, **options):
-        """holdfast with these arguments, in a session of its own: no terminal of who runs the tests plays a part."""
+        """holdfast with these arguments."""
+        return self.start_other(HOLDFAST, *args, **options)
+
+    def start_other(self, *argv, **options):
+        """A program, in a session of its own: no terminal of who runs the tests plays a part."""
         options.setdefault("stdin", subprocess.DEVNULL)
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("stderr", subprocess.PIPE)
         options.setdefault("env", self.env)
         options.setdefault("start_new_session", True)
-        process = subprocess.Popen([HOLDFAST, *args], cwd=self.dir, **options)
+        process = subprocess.Popen(argv, cwd=self.dir, **options)
         self.started.append(process)
         return process
 
@@ -88,10 +92,10 @@ class Place:
     def code(self, *args, **options):
         return self.run(*args, **options).code
 
-    def hold(self, name="name", *options, script="sleep 60"):
+    def hold(self, name="name", *options, script="sleep 60", **how):
         """A run that holds the name; its command is running."""
         flag = uuid.uuid4().hex
-        process = self.start("run", *options, name, "-c", f": >{flag}; {script}")
+        process = self.start("run", *options, name, "-c", f": >{flag}; {script}", **how)
         until(lambda: os.path.exists(self.path(flag)), f"{name} is held")
         return process
 

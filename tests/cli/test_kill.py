@@ -122,7 +122,7 @@ def test_the_next_holder_is_not_disturbed(place):
 
 
 def test_fixed_lease_over(place):
-    old = start_old(place, "--lease", "4", "--grace", "0.3")
+    old = start_old(place, "--lease", "3", "--grace", "0.3")
     waiter = wait_next(place)
     check(place, waiter)
     assert place.end(old) == 79
