@@ -15,10 +15,29 @@
 #include "text.h"
 #include "verbs.h"
 
+#define CLAIM_SIZE sizeof(((hf_entry *)0)->claim)
+
+/* What was shown, and is what the answer is about: who comes in during the question was not asked about. */
 struct question {
-    const char *claim;
-    int64_t     count;
+    const char *claim; /* --claim */
+    char (*shown)[CLAIM_SIZE];
+    size_t count, room;
+    bool   failed;
 };
+
+static bool remember(struct question *question, const char *claim)
+{
+    if (question->count == question->room) {
+        size_t room = question->room * 2 + 8;
+        void  *more = reallocarray(question->shown, room, CLAIM_SIZE);
+        if (more == NULL)
+            return false;
+        question->shown = more;
+        question->room = room;
+    }
+    memcpy(question->shown[question->count++], claim, CLAIM_SIZE);
+    return true;
+}
 
 static bool print_victim(const hf_entry *entry, void *arg)
 {
@@ -26,23 +45,22 @@ static bool print_victim(const hf_entry *entry, void *arg)
 
     if (question->claim != NULL ? strcmp(question->claim, entry->claim) != 0 : !entry->held)
         return true;
+    if (!remember(question, entry->claim)) {
+        question->failed = true;
+        return false;
+    }
     char *holder = holder_show(&entry->holder);
     fprintf(stderr, "%s %s\n", entry->held ? "held" : "waited for", holder != NULL ? holder : "");
     free(holder);
-    question->count++;
     return true;
 }
 
 /* -1: go on. */
-static int ask(hf_client *client, const struct look_options *options, const char *shown, const char *store)
+static int ask(const struct question *question, const char *shown, const char *store)
 {
-    struct question question = {options->claim, 0};
-    hf_error        err;
-    char            answer[16];
+    char answer[16];
 
-    if (hf_list(client, options->operand, print_victim, &question, &err) != HF_OK)
-        return say_failure(&err);
-    if (question.count == 0)
+    if (question->count == 0)
         return -1;
     fprintf(stderr, "They learn of it at their next renewal only. Break %s in store %s? [y/N] ", shown, store);
     if (fgets(answer, sizeof(answer), stdin) != NULL && (*answer == 'y' || *answer == 'Y'))
@@ -51,16 +69,53 @@ static int ask(hf_client *client, const struct look_options *options, const char
     return CODE_OK;
 }
 
+/* -1: what was shown is broken, as far as it was still there. */
+static int break_shown(hf_client *client, const char *name, const struct question *question, int64_t *removed)
+{
+    hf_error err;
+
+    for (size_t i = 0; i < question->count; i++) {
+        int64_t one = 0;
+        if (hf_break(client, name, question->shown[i], &one, &err) != HF_OK)
+            return say_failure(&err);
+        *removed += one;
+    }
+    return -1;
+}
+
+static int ask_and_break(hf_client *client, const struct look_options *options, const char *shown, const char *store,
+                         int64_t *removed)
+{
+    struct question question = {.claim = options->claim};
+    hf_error        err;
+    int             code;
+
+    if (hf_list(client, options->operand, print_victim, &question, &err) != HF_OK) {
+        code = say_failure(&err);
+    } else if (question.failed) {
+        say("out of memory");
+        code = CODE_SYSTEM;
+    } else {
+        code = ask(&question, shown, store);
+        if (code < 0)
+            code = break_shown(client, options->operand, &question, removed);
+    }
+    free(question.shown);
+    return code;
+}
+
 static int break_named(hf_client *client, const struct look_options *options, const char *shown, const char *store)
 {
     hf_error err;
     int64_t  removed = 0;
-    int      code = options->yes ? -1 : ask(client, options, shown, store);
 
-    if (code >= 0)
-        return code;
-    if (hf_break(client, options->operand, options->claim, &removed, &err) != HF_OK)
+    if (!options->yes) {
+        int code = ask_and_break(client, options, shown, store, &removed);
+        if (code >= 0)
+            return code;
+    } else if (hf_break(client, options->operand, options->claim, &removed, &err) != HF_OK) {
         return say_failure(&err);
+    }
     printf("%s: %" PRId64 " claim%s removed in store %s\n", shown, removed, removed == 1 ? "" : "s", store);
     return CODE_OK;
 }

@@ -142,8 +142,25 @@ def test_ctrl_c_during_the_wait(place, terminal):
     one.expect("waiting for n")
     one.type("\x03")
     assert os.waitstatus_to_exitcode(one.end()) == -signal.SIGINT
+    # The holder's only, before any other command has tidied up.
+    assert len(os.listdir(place.path("locks.db-clients"))) == 1
     until(lambda: len(place.claims("n")) == 1, "the waiter leaves the queue")
     assert not os.path.exists(place.path("started"))
+
+
+def test_ctrl_s_on_the_terminal_holds_nobody_up(place, terminal):
+    """The line that shows the wait cannot be written: the wait ends all the same, and so does the hold."""
+    holder = place.hold("n", script="while [ ! -e go ]; do sleep 0.02; done")
+    one = terminal(HOLDFAST, "run", "--verbose", "n", "--", "sh", "-c", ": >done")
+    one.expect("waiting for n")
+    one.type("\x13")
+    open(place.path("go"), "w").close()
+    assert place.end(holder) == 0
+    until(lambda: os.path.exists(place.path("done")), "the command runs")
+    until(lambda: place.free("n"), "the name is free")
+    one.type("\x11")
+    one.expect("released n")
+    assert one.end() == 0
 
 
 def test_ctrl_c_stops_the_script_around_it(place, shell):
@@ -340,3 +357,24 @@ def test_break_asks_on_a_terminal(place, terminal):
         one.type(answer)
         assert one.end() == 0
         assert len(place.claims("n")) == left
+
+
+def test_break_breaks_only_what_was_asked_about(place, terminal):
+    for free_at_first in (False, True):
+        old = None if free_at_first else place.hold("n", script="while [ ! -e go ]; do sleep 0.02; done")
+        waiter = None if free_at_first else place.start("run", "n", "-c", ": >new; sleep 60")
+        if waiter:
+            place.await_waiter("n")
+        one = terminal(HOLDFAST, "break", "n")
+        if old:
+            one.expect("[y/N] ")
+            open(place.path("go"), "w").close()
+            assert place.end(old) == 0
+            until(lambda: os.path.exists(place.path("new")), "the next one is in")
+            one.type("y\n")
+        one.expect("0 claims removed")
+        assert one.end() == 0
+        if waiter:
+            assert [c["pid"] for c in place.claims("n")] == [waiter.pid] and waiter.poll() is None
+            waiter.send_signal(signal.SIGTERM)
+            place.end(waiter)
