@@ -72,7 +72,7 @@ static void row_for_programs(struct listing *listing)
     bool             held = listing->held > 0;
     char            *cells[COUNT(keys)] = {
                    look_text(listing->name, listing->name_len, true),
-        text_is_utf8(listing->name, listing->name_len) ? NULL : text_hex(listing->name, listing->name_len),
+        text_is_whole(listing->name, listing->name_len) ? NULL : text_hex(listing->name, listing->name_len),
                    strdup(look_kind(listing->kind)),
         listing->kind == HF_KIND_SEMAPHORE ? look_number(listing->limit) : NULL,
                    look_number(listing->held),

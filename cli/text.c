@@ -64,6 +64,12 @@ char *text_show(const char *bytes, size_t length)
     return text;
 }
 
+/* JSON has escapes for the rest; these would reach a terminal as they are. */
+static bool is_whole(uint32_t c)
+{
+    return c < 0x7f || !is_dangerous(c);
+}
+
 char *text_utf8(const char *bytes, size_t length)
 {
     char *text = malloc(length * 3 + 1), *out = text;
@@ -71,7 +77,8 @@ char *text_utf8(const char *bytes, size_t length)
     for (size_t i = 0; text != NULL && i < length;) {
         uint32_t c;
         size_t   size = utf8_read(bytes + i, length - i, &c);
-        out = size > 0 ? mempcpy(out, bytes + i, size) : mempcpy(out, "\xef\xbf\xbd", 3);
+        bool     whole = size > 0 && is_whole(c);
+        out = whole ? mempcpy(out, bytes + i, size) : mempcpy(out, "\xef\xbf\xbd", 3);
         i += size > 0 ? size : 1;
     }
     if (text != NULL)
@@ -79,13 +86,13 @@ char *text_utf8(const char *bytes, size_t length)
     return text;
 }
 
-bool text_is_utf8(const char *bytes, size_t length)
+bool text_is_whole(const char *bytes, size_t length)
 {
     uint32_t c;
 
     for (size_t i = 0, size; i < length; i += size) {
         size = utf8_read(bytes + i, length - i, &c);
-        if (size == 0)
+        if (size == 0 || !is_whole(c))
             return false;
     }
     return true;

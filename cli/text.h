@@ -12,11 +12,12 @@
  */
 char *text_show(const char *bytes, size_t length);
 
-/* For JSON: valid UTF-8 stays, other bytes become U+FFFD. Quoting is the writer's. Allocated, or NULL. */
+/* For JSON: valid UTF-8 stays; other bytes, and from U+007F on the characters that text_show() would not show, become
+ * U+FFFD. Quoting is the writer's. Allocated, or NULL. */
 char *text_utf8(const char *bytes, size_t length);
 
-/* True where all of it is valid UTF-8. */
-bool text_is_utf8(const char *bytes, size_t length);
+/* True where text_utf8() loses nothing. */
+bool text_is_whole(const char *bytes, size_t length);
 
 /* Lower-case hexadecimal. Allocated, or NULL. */
 char *text_hex(const char *bytes, size_t length);

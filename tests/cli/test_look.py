@@ -85,6 +85,16 @@ def test_show_of_an_idle_name(place):
     assert json.loads(place.run("show", "--json", "nobody").out) == {"claims": []}
 
 
+def test_json_has_nothing_that_a_terminal_would_obey(place):
+    name = "c1 \x9b31m, del \x7f, bidi \u202e"
+    place.hold(name, "--note", "note \x9b")
+    for process in (place.run("ls", "--json"), place.run("show", "--json", name)):
+        assert process.code == 0 and not any(c in process.out.decode() for c in "\x9b\x7f\u202e"), process.out
+    lock = json.loads(place.run("ls", "--json").out)["locks"][0]
+    assert lock["name"] == "c1 \ufffd31m, del \ufffd, bidi \ufffd" and lock["note"] == "note \ufffd"
+    assert bytes.fromhex(lock["name_hex"]).decode() == name
+
+
 def test_break(place):
     first = place.hold("n", "--permits", "3", "--watchdog", "3")
     second = place.hold("n", "--permits", "3", "--watchdog", "3")

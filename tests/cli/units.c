@@ -115,11 +115,17 @@ static void foreign_text_is_fit_for_json(void **state)
     (void)state;
     assert_string_equal(text, "a\357\277\275\303\251\357\277\275");
     assert_string_equal(hex, "61ff0a");
-    assert_true(text_is_utf8("caf\303\251", 5));
-    assert_false(text_is_utf8("caf\303", 4));
-    assert_true(text_is_utf8("", 0));
+    assert_true(text_is_whole("caf\303\251\n", 6));
+    assert_false(text_is_whole("caf\303", 4));
+    assert_true(text_is_whole("", 0));
+    assert_false(text_is_whole("\302\233", 2));
+    assert_false(text_is_whole("\177", 1));
+    assert_false(text_is_whole("\342\200\256", 3));
     free(text);
     free(hex);
+    text = text_utf8("DEL\177 C1\302\233 bidi\342\200\256 esc\033\\", 23);
+    assert_string_equal(text, "DEL\357\277\275 C1\357\277\275 bidi\357\277\275 esc\033\\");
+    free(text);
 }
 
 static void check_fit(const char *given, size_t columns, const char *wanted)
