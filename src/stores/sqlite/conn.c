@@ -2,18 +2,15 @@
 /* The SQLite connection. See conn.h. */
 #include "stores/sqlite/conn.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "stores/sqlite/dialect.h"
+#include "stores/sqlite/vfs.h"
 
 #define ROLLBACKS 3 /* at once; the next verb tries again */
 #define SLEEP_FIRST_US 30
@@ -116,34 +113,21 @@ static void conn_rollback(void *arg)
         step_own(conn, HF__CONN_ROLLBACK, NULL);
 }
 
-/* The file is looked at inside the transaction, so that nothing is decided long after the look. */
-/* Who removes the log under its users parts them: newcomers make a new one. */
-static int check_side_files(const hf__conn *conn, hf_error *err)
-{
-    struct stat st;
-
-    for (int i = 0; i < 2; i++)
-        if (conn->side_fds[i] >= 0 && (fstat(conn->side_fds[i], &st) != 0 || st.st_nlink == 0))
-            return hf__fail(err, HF_EREFUSED,
-                            "the files -wal and -shm of the lock database %s were removed while it was in use; nothing "
-                            "more is granted through it. Open the store again when all its users have ended",
-                            conn->path->text);
-    return HF_OK;
-}
-
+/* The files are looked at inside the transaction, so that nothing is decided long after the look. */
 static int conn_begin(void *arg, bool write, int64_t deadline_us, hf_error *err)
 {
     hf__conn *conn = arg;
     int       status;
 
     conn->deadline_us = deadline_us;
+    hf__vfs_sleep_until(deadline_us);
     conn_rollback(conn);
     status = step_own(conn, write ? HF__CONN_BEGIN_WRITE : HF__CONN_BEGIN_READ, err);
     if (status != HF_OK)
         return status;
     status = hf__sqlite_path_same(conn->path, err);
     if (status == HF_OK)
-        status = check_side_files(conn, err);
+        status = hf__sides_same(conn->sides, err);
     if (status != HF_OK)
         conn_rollback(conn);
     return status;
@@ -285,22 +269,6 @@ static int prepare_all(hf__conn *conn, hf_error *err)
     return status;
 }
 
-/* While we have the database open, SQLite never removes these. Descriptors of this kind can be closed without dropping
- * the process's locks. */
-static int open_side_files(hf__conn *conn, hf_error *err)
-{
-    static const char *const suffixes[] = {"-wal", "-shm"};
-    char                     file[PATH_MAX + 8];
-
-    for (int i = 0; i < 2; i++) {
-        snprintf(file, sizeof file, "%s%s", conn->path->text, suffixes[i]);
-        conn->side_fds[i] = open(file, O_PATH | O_CLOEXEC | O_NOFOLLOW);
-        if (conn->side_fds[i] < 0)
-            return hf__fail_sys(err, errno == ENOENT ? HF_EREFUSED : HF_EEXHAUSTED, errno, "cannot look at %s", file);
-    }
-    return HF_OK;
-}
-
 /* The busy handler is not asked for the switch. */
 static int switch_to_wal(hf__conn *conn, char *mode, size_t size, hf_error *err)
 {
@@ -337,7 +305,7 @@ static int set_up(hf__conn *conn, hf_error *err)
         status = hf__meta_open(conn, err);
     if (status == HF_OK)
         status = prepare_all(conn, err);
-    return status == HF_OK ? open_side_files(conn, err) : status;
+    return status == HF_OK ? hf__sides_open(conn->sides, conn->path, err) : status;
 }
 
 int hf__conn_open(hf__conn *conn, const hf__sqlite_path *path, int64_t deadline_us, hf_error *err)
@@ -345,13 +313,14 @@ int hf__conn_open(hf__conn *conn, const hf__sqlite_path *path, int64_t deadline_
     int result, status;
 
     memset(conn, 0, sizeof *conn);
-    conn->side_fds[0] = conn->side_fds[1] = -1;
+    hf__sides_init(conn->sides);
     conn->path = path;
     conn->deadline_us = deadline_us;
+    hf__vfs_sleep_until(deadline_us);
     conn->seed = (unsigned)hf__now_us();
     result = sqlite3_open_v2(path->text, &conn->db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE,
-                             NULL);
+                             hf__vfs_name());
     if (result == SQLITE_OK) {
         sqlite3_busy_handler(conn->db, keep_waiting, conn);
         status = hf__sqlite_path_same(path, err);
@@ -372,10 +341,8 @@ void hf__conn_close(hf__conn *conn)
     for (int i = 0; i < HF__SQL_STATEMENTS; i++)
         sqlite3_finalize(conn->statements[i]);
     hf__meta_close(&conn->meta);
-    for (int i = 0; i < 2; i++)
-        if (conn->side_fds[i] >= 0)
-            close(conn->side_fds[i]);
+    hf__sides_close(conn->sides);
     sqlite3_close(conn->db);
     memset(conn, 0, sizeof *conn);
-    conn->side_fds[0] = conn->side_fds[1] = -1;
+    hf__sides_init(conn->sides);
 }

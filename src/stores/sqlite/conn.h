@@ -11,6 +11,7 @@
 #include "stores/sql/sql.h"
 #include "stores/sqlite/meta.h"
 #include "stores/sqlite/path.h"
+#include "stores/sqlite/side.h"
 
 enum hf__conn_own { HF__CONN_BEGIN_WRITE, HF__CONN_BEGIN_READ, HF__CONN_COMMIT, HF__CONN_ROLLBACK, HF__CONN_OWN };
 
@@ -22,7 +23,7 @@ typedef struct hf__conn {
     hf__meta               meta;
     int64_t                deadline_us; /* of the transaction that runs */
     unsigned               seed;        /* of the jitter */
-    int                    side_fds[2]; /* of the log and its index, to see them removed; opened with O_PATH */
+    hf__side               sides[2];    /* the log and its index */
 } hf__conn;
 
 extern const hf__sql_conn_ops hf__conn_ops;

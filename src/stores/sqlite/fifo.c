@@ -20,6 +20,33 @@
 #define HALF_MADE_S 60
 #define WRITE_OPTIONS (O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW)
 
+/* Whoever may write to the database may take locks as he likes: a folder that another of its group has made again is as
+ * good as the first. Not where everybody could have made it. */
+static bool is_the_groups(const hf__sqlite_path *path, const struct stat *folder)
+{
+    const mode_t group = S_IRGRP | S_IWGRP;
+    struct stat  above;
+
+    return (path->mode & group) == group && (folder->st_mode & group) == group && folder->st_gid == path->owner_group &&
+           stat(path->folder, &above) == 0 && !(above.st_mode & S_IWOTH);
+}
+
+static bool is_trusted(const hf__sqlite_path *path, const struct stat *folder)
+{
+    if (folder->st_mode & S_IWOTH)
+        return false;
+    return folder->st_uid == geteuid() || folder->st_uid == path->owner || folder->st_uid == 0 ||
+           is_the_groups(path, folder);
+}
+
+/* Its maker may have died before it had its rights. */
+static bool lacks_rights(const hf__sqlite_path *path, const struct stat *folder)
+{
+    mode_t wanted = path->mode & (S_IRWXU | S_IRWXG);
+
+    return folder->st_uid == geteuid() && (folder->st_mode & wanted) != wanted;
+}
+
 static int open_folder(hf__fifos *fifos, const hf__sqlite_path *path, hf_error *err)
 {
     struct stat st;
@@ -35,9 +62,9 @@ static int open_folder(hf__fifos *fifos, const hf__sqlite_path *path, hf_error *
     if (fifos->dir_fd < 0 || fstat(fifos->dir_fd, &st) != 0)
         return hf__fail_sys(err, errno == EMFILE || errno == ENFILE ? HF_EEXHAUSTED : HF_EREFUSED, errno,
                             "cannot open the folder %s", fifos->folder);
-    if (made && hf__sqlite_path_grant(path, fifos->dir_fd, true) != 0)
+    if ((made || lacks_rights(path, &st)) && hf__sqlite_path_grant(path, fifos->dir_fd, true) != 0)
         return hf__fail_sys(err, HF_EREFUSED, errno, "cannot set the rights of the folder %s", fifos->folder);
-    if ((st.st_mode & S_IWOTH) || (st.st_uid != geteuid() && st.st_uid != path->owner && st.st_uid != 0))
+    if (!is_trusted(path, &st))
         return hf__fail(err, HF_EREFUSED, "the folder %s is somebody else's or writable for all; remove it",
                         fifos->folder);
     return HF_OK;

@@ -20,10 +20,11 @@ typedef struct hf__relative {
     bool                 taken; /* the turn, by the fork in progress */
 } hf__relative;
 
-/* Opens the connection, as hf__conn_open(), and enters it. Its turn must be free, and is made before. */
+/* Opens the connection, as hf__conn_open(), and enters it. Its turn must be new; it is taken meanwhile. Connections of
+ * several threads are opened at once. */
 int hf__lineage_open(hf__relative *relative, const hf__sqlite_path *path, int64_t deadline_us, hf_error *err);
 
-/* Closes it, and takes it out. */
+/* Closes it, when it is its turn, and takes it out. */
 void hf__lineage_close(hf__relative *relative);
 
 #endif

@@ -94,16 +94,22 @@ static bool ring(sqlite_store *store, const hf__sql_bells *bells)
     return dead;
 }
 
+static int reap(sqlite_store *store, const char *name, size_t len, int64_t deadline_us, hf__sql_bells *bells)
+{
+    int status = lock_until(store, deadline_us, NULL);
+
+    if (status != HF_OK)
+        return status;
+    status = hf__sql_reap(&store->sql, name, len, deadline_us, bells, NULL);
+    hf__turn_give(&store->turn);
+    return status;
+}
+
 /* Ends with nobody dead among those who were let in, or with the deadline: then whoever waits behind them sees it. */
 static void ring_living(sqlite_store *store, hf__sql_bells *bells, const char *name, size_t len, int64_t deadline_us)
 {
     while (ring(store, bells)) {
-        int status = lock_until(store, deadline_us, NULL);
-        if (status != HF_OK)
-            return;
-        status = hf__sql_reap(&store->sql, name, len, deadline_us, bells, NULL);
-        hf__turn_give(&store->turn);
-        if (status != HF_OK)
+        if (reap(store, name, len, deadline_us, bells) != HF_OK)
             return;
     }
 }
@@ -268,12 +274,16 @@ static bool note_haunted(void *arg, const hf__sql_value *columns, int count)
 /* One pass over the table for all of them. */
 static int find_haunted(sqlite_store *store, haunted *h, int64_t deadline_us)
 {
-    int status = hf__conn_ops.begin(&store->conn, false, deadline_us, NULL);
+    int status = lock_until(store, deadline_us, NULL);
 
     if (status != HF_OK)
         return status;
-    status = hf__conn_ops.run(&store->conn, HF__SQL_OWNERS, NULL, 0, note_haunted, h, NULL, NULL);
-    hf__conn_ops.rollback(&store->conn);
+    status = hf__conn_ops.begin(&store->conn, false, deadline_us, NULL);
+    if (status == HF_OK) {
+        status = hf__conn_ops.run(&store->conn, HF__SQL_OWNERS, NULL, 0, note_haunted, h, NULL, NULL);
+        hf__conn_ops.rollback(&store->conn);
+    }
+    hf__turn_give(&store->turn);
     return status == HF_OK && h->failed ? HF_EEXHAUSTED : status;
 }
 
@@ -292,7 +302,7 @@ static void clear_away(sqlite_store *store, int64_t deadline_us)
         return;
     status = find_haunted(store, &h, deadline_us);
     for (size_t i = 0; i < h.count && status == HF_OK; i++) {
-        status = hf__sql_reap(&store->sql, h.names[i].text, h.names[i].len, deadline_us, &bells, NULL);
+        status = reap(store, h.names[i].text, h.names[i].len, deadline_us, &bells);
         if (status == HF_OK)
             ring_living(store, &bells, h.names[i].text, h.names[i].len, deadline_us);
     }
