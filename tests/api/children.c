@@ -3,6 +3,9 @@
  * Children of a process with clients that open a client of their own. Apart from the other tests of processes because
  * the sanitizers cannot go on in a forked child.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,8 +78,83 @@ static void children_of_children(void **state)
     must_close(client);
 }
 
+#define BUSY_FORKS 200
+
+static atomic_bool enough;
+
+static void *keep_locking(void *arg)
+{
+    hf_lock *lock = must_mutex(arg, "children-busy", NULL);
+
+    while (!atomic_load(&enough)) {
+        must_acquire(lock, 10000);
+        must_release(lock);
+    }
+    hf_free(lock);
+    return NULL;
+}
+
+static void *keep_opening(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&enough)) {
+        hf_client *client = must_open();
+        hf_lock   *lock = must_mutex(client, "children-opening", NULL);
+        must_acquire(lock, 10000);
+        must_release(lock);
+        hf_free(lock);
+        must_close(client);
+    }
+    return NULL;
+}
+
+/* Uses the store for all that it is for; the exit code. */
+static int lead_a_life(void)
+{
+    hf_client *own;
+    hf_lock   *lock;
+    char       name[32];
+
+    alarm(30);
+    snprintf(name, sizeof(name), "children-%d", (int)getpid());
+    if (hf_open(&own, test_url, NULL, NULL) != HF_OK || hf_mutex(&lock, own, name, NULL, NULL) != HF_OK)
+        return 1;
+    if (hf_acquire(lock, HF_NOWAIT, NULL, NULL) != HF_OK || hf_release(lock, NULL) != HF_OK)
+        return 2;
+    hf_free(lock);
+    return hf_close(own, 1000) == HF_OK ? 0 : 3;
+}
+
+/* Wherever the threads are at that moment, in the store, opening or closing it: the child can use it, and the parent's
+ * threads go on. */
+static void children_of_a_busy_process(void **state)
+{
+    (void)state;
+    hf_client *client = must_open();
+    pthread_t  threads[4];
+    int        how, failed = 0;
+
+    atomic_store(&enough, false);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, i < 2 ? keep_locking : keep_opening, client), 0);
+    for (int i = 0; i < BUSY_FORKS; i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(lead_a_life());
+        assert_true(waitpid(pid, &how, 0) == pid);
+        failed += !WIFEXITED(how) || WEXITSTATUS(how) != 0;
+    }
+    atomic_store(&enough, true);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(failed, 0);
+    must_hold(client, NULL, 0, 0);
+    must_close(client);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_forked_child_may_open_its_own_client),
     cmocka_unit_test(children_of_children),
+    cmocka_unit_test(children_of_a_busy_process),
 };
 API_GROUP(group_children, "children", tests);

@@ -4,6 +4,7 @@
  * happens when they are taken away or full.
  */
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -410,10 +411,105 @@ static void broken_bells_raise_nothing(void **state)
     assert_false(sigismember(&pending, SIGPIPE));
 }
 
+/* The folder of clients was removed, and made again by a third member of the group: it is the group's still. */
+static void clients_folder_of_another_member(void **state)
+{
+    const char *folder = fresh_folder();
+    char        clients[PATH_MAX + 64];
+
+    (void)state;
+    if (geteuid() != 0 || getgrnam("nogroup") == NULL || getgrnam("nogroup")->gr_gid != SOMEBODY)
+        return;
+    assert_int_equal(chown(folder, 0, SOMEBODY), 0);
+    assert_int_equal(chmod(folder, 02770), 0);
+    party_close(open_url(url_in(folder, "l.db?mode=0660&group=nogroup")));
+    snprintf(clients, sizeof clients, "%s/l.db-clients", folder);
+    assert_int_equal(rmdir(clients), 0);
+    assert_int_equal(mkdir(clients, 0700), 0);
+    assert_int_equal(chown(clients, 12345, SOMEBODY), 0);
+    assert_int_equal(chmod(clients, 0770), 0);
+    expect_role("open", url_in(folder, "l.db?mode=0660&group=nogroup"), folder, "HF_OK");
+}
+
+/* Who made the folder died before it had its rights: they are given when he comes again. */
+static void clients_folder_without_its_rights(void **state)
+{
+    const char *folder = fresh_folder();
+    char        clients[PATH_MAX + 64];
+
+    (void)state;
+    party_close(open_url(url_in(folder, "l.db?mode=0660")));
+    snprintf(clients, sizeof clients, "%s/l.db-clients", folder);
+    assert_int_equal(chmod(clients, 0700), 0);
+    party_close(open_url(url_in(folder, "l.db?mode=0660")));
+    assert_int_equal(mode_of(folder, "l.db-clients") & 0770, 0770);
+    party_close(open_url(url_in(folder, "l.db"))); /* and another's URL takes none away */
+    assert_int_equal(mode_of(folder, "l.db-clients") & 0770, 0770);
+}
+
+/* Whoever opens the store then gets a log of his own: nothing may be granted through the old one. */
+static void log_taken_away(void **state)
+{
+    static const char *const suffixes[] = {"-wal", "-shm"};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const char *folder = fresh_folder();
+        party      *p = open_url(url_in(folder, "l.db"));
+        hf_claim    held = claim_first(&kind_mutex, "held"), one = claim_first(&kind_mutex, "one");
+        hf_renewal  renewal = {.claim = &held, .lease_ms = LONG_MS};
+        hf_request  attempts = {.verb = HF_VERB_ATTEMPT, .claim = &one};
+        hf_request  renewals = {.verb = HF_VERB_RENEW, .renewals = &renewal, .count = 1};
+        char        file[PATH_MAX + 64], other[PATH_MAX + 64];
+
+        must_grant(p, &held);
+        snprintf(file, sizeof file, "%s/l.db%s", folder, suffixes[i % 2]);
+        snprintf(other, sizeof other, "%s/elsewhere", folder);
+        assert_int_equal(i < 2 ? unlink(file) : rename(file, other), 0);
+        verb(p, &attempts);
+        assert_int_equal(attempts.status, HF_EREFUSED);
+        assert_non_null(strstr(attempts.err.text, "removed or replaced"));
+        verb(p, &renewals);
+        assert_int_equal(renewals.status, HF_EREFUSED);
+        party_close(p);
+    }
+}
+
+/* The holder keeps what it has until its own deadline, and is told then. */
+static void holder_without_a_log_loses(void **state)
+{
+    const char *folder = fresh_folder();
+    hf_client  *client;
+    hf_lock    *held, *other;
+    char        file[PATH_MAX + 64];
+
+    (void)state;
+    assert_int_equal(hf_open(&client, url_in(folder, "l.db"), HF_CLIENT_OPTIONS(.watchdog_ms = 600), NULL), HF_OK);
+    assert_int_equal(hf_mutex(&held, client, "held", NULL, NULL), HF_OK);
+    assert_int_equal(hf_mutex(&other, client, "other", NULL, NULL), HF_OK);
+    assert_int_equal(hf_acquire(held, HF_NOWAIT, NULL, NULL), HF_OK);
+    snprintf(file, sizeof file, "%s/l.db-wal", folder);
+    assert_int_equal(unlink(file), 0);
+    snprintf(file, sizeof file, "%s/l.db-shm", folder);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(hf_acquire(other, HF_NOWAIT, NULL, NULL), HF_EREFUSED);
+    for (int i = 0; i < 1000 && hf_left(held) > 0; i++)
+        sleep_ms(10);
+    assert_int_equal(hf_left(held), 0);
+    assert_int_equal(hf_release(held, NULL), HF_LOST);
+    hf_free(held);
+    hf_free(other);
+    hf_close(client, 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(made_for_the_owner_alone),
+        cmocka_unit_test(clients_folder_of_another_member),
+        cmocka_unit_test(clients_folder_without_its_rights),
+        cmocka_unit_test(log_taken_away),
+        cmocka_unit_test(holder_without_a_log_loses),
         cmocka_unit_test(made_for_a_group),
         cmocka_unit_test(bad_urls),
         cmocka_unit_test(folder_that_others_may_write_to),

@@ -359,6 +359,54 @@ static void stopped_writer_bounds_a_request(void **state)
     party_close(p);
 }
 
+/* SQLite has a wait of its own there, of some ten seconds, which knows no deadline. */
+static void stopped_restart_bounds_a_request(void **state)
+{
+    party     *p = party_open(&spec, "bounded");
+    hf_claim   held = claim_first(&kind_mutex, "restart:held"), one = claim_first(&kind_mutex, "restart");
+    hf_request request = {.verb = HF_VERB_ATTEMPT, .claim = &one};
+    int64_t    begun_us;
+    helper    *h;
+
+    (void)state;
+    must_grant(p, &held); /* so that the log has something that is not in the file */
+    h = start("restart", NULL);
+    expect_line(h, "restarting");
+    begun_us = hf__now_us();
+    request.deadline_us = hf__after_ms(begun_us, 300);
+    verb(p, &request);
+    assert_int_equal(request.status, HF_EUNREACHABLE);
+    assert_true(hf__now_us() - begun_us < 4 * HF_US_PER_S);
+    helper_signal(h, SIGKILL);
+    must_grant(p, &one);
+    party_close(p);
+}
+
+/* A client whose release was not delivered is dead when it has gone: the next gets in then, and not when the lease, of
+ * half a minute, is over. */
+static void what_was_not_released_dies_with_its_client(void **state)
+{
+    static const char *const roles[] = {"leave", "close"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        helper  *h = start(roles[i], roles[i]);
+        hf_claim next = claim_first(&kind_mutex, roles[i]);
+        sqlite3 *db;
+        party   *p;
+
+        expect_line(h, "held");
+        assert_int_equal(sqlite3_open(PROCESS_FILE, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+        kill(h->pid, SIGUSR1);
+        assert_int_equal(helper_wait(h), 0);
+        sqlite3_close(db);
+        p = party_open(&spec, "next");
+        must_grant(p, &next);
+        party_close(p);
+    }
+}
+
 static volatile sig_atomic_t pipes_broken;
 
 static void count_pipe(int signal)
@@ -468,6 +516,8 @@ int main(int argc, char **argv)
         TEST(guarded_claim_outlives_its_maker),
         TEST(what_the_dead_left_is_cleared_away),
         TEST(stopped_writer_bounds_a_request),
+        TEST(stopped_restart_bounds_a_request),
+        TEST(what_was_not_released_dies_with_its_client),
         TEST(broken_pipes_raise_nothing),
         TEST(full_bell),
         TEST(descriptors_close_on_exec),

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,56 @@ static int role_wait(const char *name)
         return 1;
     snprintf(line, sizeof line, "%lld %u", (long long)hf__now_us(), attempts);
     say(line);
+    for (;;)
+        pause();
+}
+
+/* Asks once for a name, and goes. */
+static int role_try(const char *name)
+{
+    party   *p = party_open(&spec, "tries");
+    hf_claim one = claim_first(&kind_mutex, name);
+
+    say(attempt(p, &one, false).answer == HF_GRANTED ? "granted" : "refused");
+    release(p, &one);
+    party_close(p);
+    return 0;
+}
+
+/* Holds a name through the whole library, and goes when it is told to, with or without a release of its own. What it
+ * could not deliver it leaves behind. */
+static int role_leave(const char *name, bool release_first)
+{
+    hf_client *client;
+    hf_lock   *lock;
+    sigset_t   go;
+    int        signal, closed;
+
+    sigemptyset(&go);
+    sigaddset(&go, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &go, NULL);
+    if (hf_open(&client, PROCESS_URL, HF_CLIENT_OPTIONS(.server_timeout_ms = 300), NULL) != HF_OK ||
+        hf_mutex(&lock, client, name, NULL, NULL) != HF_OK || hf_acquire(lock, HF_NOWAIT, NULL, NULL) != HF_OK)
+        return 1;
+    say("held");
+    sigwait(&go, &signal);
+    if (release_first && hf_release(lock, NULL) == HF_OK)
+        return 2;
+    closed = hf_close(client, 300);
+    hf_free(lock);
+    return closed == HF_EUNREACHABLE ? 0 : 3;
+}
+
+/* Has the marks of all readers but the first, as SQLite has while it begins the log anew (byte 120 of the index and
+ * those after it are its locks). */
+static int role_restart(void)
+{
+    struct flock marks = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 124, .l_len = 4};
+    int          fd = open(PROCESS_FILE "-shm", O_RDWR | O_CLOEXEC);
+
+    if (fd < 0 || fcntl(fd, F_SETLK, &marks) != 0)
+        return 1;
+    say("restarting");
     for (;;)
         pause();
 }
@@ -187,6 +238,14 @@ int play_process(int argc, char **argv)
         role_guarded(argv[2]);
     if (argc >= 3 && strcmp(argv[1], "wait") == 0)
         return role_wait(argv[2]);
+    if (argc >= 3 && strcmp(argv[1], "try") == 0)
+        return role_try(argv[2]);
+    if (argc >= 3 && strcmp(argv[1], "leave") == 0)
+        return role_leave(argv[2], true);
+    if (argc >= 3 && strcmp(argv[1], "close") == 0)
+        return role_leave(argv[2], false);
+    if (argc >= 2 && strcmp(argv[1], "restart") == 0)
+        return role_restart();
     if (argc >= 2 && strcmp(argv[1], "write") == 0)
         return role_write();
     if (argc >= 4 && strcmp(argv[1], "crowd") == 0)
