@@ -126,7 +126,7 @@ void help_break(void)
         "next holder may both be at work.\n"
         "\n"
         "      --claim ID    only this claim, held or waiting (see 'holdfast show')\n"
-        "      --yes         do not ask\n"
+        "      --yes         do not ask (else: asks, and removes what it showed)\n"
         "      --store URL   where the lock is kept\n"
         "      --help\n"
         "\n");
