@@ -34,8 +34,8 @@ struct hf_client {
     hf__worker worker;
     hf__teller teller;
 
-    /* Random ids in store: a system call for each acquire would be dear. A forked child never uses the client, so that no
-     * id can come up twice. */
+    /* Random ids in store: a system call for each acquire would be dear. A forked child never uses the client, so that
+     * no id can come up twice. */
     hf_id    ids[32];
     unsigned ids_left;
 
