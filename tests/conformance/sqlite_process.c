@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -471,6 +472,40 @@ static void full_bell(void **state)
     party_close(a);
 }
 
+/* A releaser that has no descriptor left rings all the same; else the waiter would ask again after ten seconds only. */
+static void rings_without_descriptors(void **state)
+{
+    party        *p = party_open(&spec, "ringer");
+    struct rlimit before, few;
+    int           fds[256], count = 0;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){.rlim_cur = 256, .rlim_max = before.rlim_max};
+    for (int i = 0; i < 3; i++) {
+        hf_claim one = claim_first(&kind_mutex, "no descriptors");
+        helper  *h;
+        char     line[64];
+        int64_t  released_us;
+
+        must_grant(p, &one);
+        h = start("wait", "no descriptors");
+        expect_line(h, "queued");
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        while (count < 256 && (fds[count] = dup(STDERR_FILENO)) >= 0)
+            count++;
+        released_us = hf__now_us();
+        release(p, &one);
+        while (count > 0)
+            close(fds[--count]);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_true(helper_line(h, line, sizeof line));
+        assert_true(strtoll(line, NULL, 10) - released_us < 5 * HF_US_PER_S);
+        helper_signal(h, SIGKILL);
+    }
+    party_close(p);
+}
+
 /* No descriptor of ours reaches a program that is started. */
 static void descriptors_close_on_exec(void **state)
 {
@@ -520,6 +555,7 @@ int main(int argc, char **argv)
         TEST(what_was_not_released_dies_with_its_client),
         TEST(broken_pipes_raise_nothing),
         TEST(full_bell),
+        TEST(rings_without_descriptors),
         TEST(descriptors_close_on_exec),
     };
 

@@ -94,6 +94,21 @@ static int make_fifo(hf__fifos *fifos, const hf__sqlite_path *path, const char *
     return 0;
 }
 
+static void take_spare(hf__fifos *fifos)
+{
+    int fd = fcntl(fifos->dir_fd, F_DUPFD_CLOEXEC, 0), none = -1;
+
+    if (fd >= 0 && !atomic_compare_exchange_strong(&fifos->spare_fd, &none, fd))
+        close(fd);
+}
+
+static bool lend_spare(hf__fifos *fifos)
+{
+    int fd = atomic_exchange(&fifos->spare_fd, -1);
+
+    return fd >= 0 && close(fd) == 0;
+}
+
 static void close_all(hf__fifos *fifos)
 {
     if (fifos->read_fd >= 0)
@@ -102,6 +117,7 @@ static void close_all(hf__fifos *fifos)
         close(fifos->write_fd);
     if (fifos->dir_fd >= 0)
         close(fifos->dir_fd);
+    lend_spare(fifos);
     fifos->read_fd = fifos->write_fd = fifos->dir_fd = -1;
 }
 
@@ -112,13 +128,16 @@ int hf__fifos_open(hf__fifos *fifos, const hf__sqlite_path *path, const hf_id *c
 
     memset(fifos, 0, sizeof *fifos);
     fifos->dir_fd = fifos->read_fd = fifos->write_fd = -1;
+    atomic_init(&fifos->spare_fd, -1);
     fifos->self.client = *client;
     hf__id_hex(client, name);
     status = open_folder(fifos, path, err);
     if (status == HF_OK && (sys = make_fifo(fifos, path, name)) != 0)
         status = hf__fail_sys(err, sys == ENOSPC || sys == EMFILE || sys == ENFILE ? HF_EEXHAUSTED : HF_EREFUSED, sys,
                               "cannot make a FIFO in %s", fifos->folder);
-    if (status != HF_OK)
+    if (status == HF_OK)
+        take_spare(fifos);
+    else
         close_all(fifos);
     return status;
 }
@@ -197,16 +216,22 @@ static void write_quietly(int fd, const hf_id *claim)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-hf__sql_alive hf__fifos_ring(const hf__fifos *fifos, const hf__sql_life *life, const hf_id *claim)
+hf__sql_alive hf__fifos_ring(hf__fifos *fifos, const hf__sql_life *life, const hf_id *claim)
 {
     hf__sql_alive alive;
-    int           fd = hf__fifos_watch(fifos, life, &alive);
+    int           fd;
 
-    if (fd < 0)
-        return alive;
-    /* A full FIFO is as good as a written one: its reader takes it for news of every name. */
-    write_quietly(fd, claim);
-    close(fd);
+    errno = 0;
+    fd = hf__fifos_watch(fifos, life, &alive);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE) && lend_spare(fifos))
+        fd = hf__fifos_watch(fifos, life, &alive);
+    if (fd >= 0) {
+        /* A full FIFO is as good as a written one: its reader takes it for news of every name. */
+        write_quietly(fd, claim);
+        close(fd);
+    }
+    if (atomic_load(&fifos->spare_fd) < 0)
+        take_spare(fifos);
     return alive;
 }
 

@@ -14,6 +14,8 @@
 #ifndef HF_STORES_SQLITE_FIFO_H
 #define HF_STORES_SQLITE_FIFO_H
 
+#include <stdatomic.h>
+
 #include "stores/sql/sql.h"
 #include "stores/sqlite/path.h"
 
@@ -22,6 +24,7 @@ typedef struct hf__fifos {
     int          dir_fd;
     int          read_fd;
     int          write_fd; /* our own writing end: without it the reading end would tell of an end of file for ever */
+    atomic_int   spare_fd; /* closed to ring where no other descriptor is left; -1: lent, or none was to be had */
     hf__sql_life self;
 } hf__fifos;
 
@@ -34,7 +37,7 @@ void hf__fifos_close(hf__fifos *fifos, bool leave);
 hf__sql_alive hf__fifos_alive(const hf__fifos *fifos, const hf__sql_life *life);
 
 /* Writes the claim's id into the client's FIFO. It never blocks and never raises SIGPIPE. */
-hf__sql_alive hf__fifos_ring(const hf__fifos *fifos, const hf__sql_life *life, const hf_id *claim);
+hf__sql_alive hf__fifos_ring(hf__fifos *fifos, const hf__sql_life *life, const hf_id *claim);
 
 /* A writing end to watch: a descriptor, or -1 with *alive saying why. */
 int hf__fifos_watch(const hf__fifos *fifos, const hf__sql_life *life, hf__sql_alive *alive);
