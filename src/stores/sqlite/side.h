@@ -11,6 +11,8 @@
 
 typedef struct hf__side {
     char  text[PATH_MAX + 8];
+    char  base[NAME_MAX + 8]; /* the same in its folder, which is quicker */
+    int   folder_fd;
     int   fd; /* keeps the inode's number from being given to another file; O_PATH: closing it drops no lock */
     dev_t device;
     ino_t inode;
@@ -23,7 +25,7 @@ void hf__sides_init(hf__side sides[2]);
 int  hf__sides_open(hf__side sides[2], const hf__sqlite_path *path, hf_error *err);
 void hf__sides_close(hf__side sides[2]);
 
-/* HF_EREFUSED where they are not there any more, or others are. Two stats. */
+/* HF_EREFUSED where they are not there any more, or others are. */
 int hf__sides_same(const hf__side sides[2], hf_error *err);
 
 #endif
