@@ -123,19 +123,17 @@ static bool take_params(hf_url *url, const UriUriA *uri)
     return params != NULL && i == (size_t)count;
 }
 
+/* A parameter that is named like a secret, also in percent-encoding. */
 static bool is_secret(const char *key, size_t len)
 {
     static const char *const words[] = {"pass", "secret", "token"};
-    char                     lower[64];
-    size_t                   i;
+    char                    *plain = decoded(key, len);
+    bool                     secret = plain == NULL; /* no memory to look at it: rather hide it */
 
-    for (i = 0; i < len && i < sizeof lower - 1; i++)
-        lower[i] = (char)(key[i] >= 'A' && key[i] <= 'Z' ? key[i] + ('a' - 'A') : key[i]);
-    lower[i] = '\0';
-    for (i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strstr(lower, words[i]) != NULL)
-            return true;
-    return false;
+    for (size_t i = 0; plain != NULL && i < sizeof words / sizeof words[0]; i++)
+        secret = secret || strcasestr(plain, words[i]) != NULL;
+    free(plain);
+    return secret;
 }
 
 /* Appends the query with "***" for what is named like a secret. `to` has room for twice the text. */

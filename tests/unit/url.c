@@ -35,6 +35,7 @@ static void taken_apart(void **state)
         {"redlock://a:1,b:2,c:3/5", "redlock", NULL, NULL, "a:1,b:2,c:3", "/5", "redlock://a:1,b:2,c:3/5"},
         {"redis://u@h/0?password=x&client=a&sslTOKEN=y", "redis", "u", NULL, "h", "/0",
          "redis://u@h/0?password=***&client=a&sslTOKEN=***"},
+        {"redis://h/0?p%61ssword=x", "redis", NULL, NULL, "h", "/0", "redis://h/0?p%61ssword=***"},
         {"sqlite:x.db?secret=1", "sqlite", NULL, NULL, NULL, "x.db", "sqlite:x.db?secret=***"},
         {"zookeeper://u:p@h1,h2/chroot", "zookeeper", "u", "p", "h1,h2", "/chroot", "zookeeper://u:***@h1,h2/chroot"},
     };
