@@ -22,7 +22,8 @@
 
 #define BACKOFF_MIN_MS 50
 #define BACKOFF_MAX_MS 1000
-#define RENEWALS 3 /* a place in the queue is renewed at a third of its lease */
+#define RENEWALS 3   /* a place in the queue is renewed at a third of its lease */
+#define EARLY_PART 8 /* of that third */
 
 static int finish(hf__acquire *a, int status)
 {
@@ -166,11 +167,22 @@ static int granted(hf__acquire *a, int64_t now_us)
     return finish(a, HF_OK);
 }
 
+/* When a place in the queue is to be renewed. Those who came at one moment would all come again at one moment, and
+ * crowd the store: so each comes a little early, by a part that its claim's id draws, the first time only. */
+static int64_t place_renewal_us(hf__acquire *a)
+{
+    int64_t third_ms = a->hold->claim.lease_ms / RENEWALS;
+    int64_t early_ms = a->refused ? 0 : third_ms / EARLY_PART * a->hold->claim.id.bytes[0] / 256;
+
+    a->refused = true;
+    return hf__after_ms(a->sent_us, third_ms - early_ms);
+}
+
 static int refused(hf__acquire *a, int64_t now_us)
 {
     const hf_verdict *verdict = &a->request.verdict;
     int64_t           wake_us = hf__after_ms(now_us, verdict->again_ms);
-    int64_t           renew_us = hf__after_ms(a->sent_us, a->hold->claim.lease_ms / RENEWALS);
+    int64_t           renew_us = place_renewal_us(a);
 
     a->left_trace = a->left_trace || a->request.queue;
     a->failures = 0;

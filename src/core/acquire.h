@@ -63,6 +63,7 @@ struct hf__acquire {
     uint8_t  phase;            /* enum hf__acquire_phase */
     bool     by_handle, gated; /* the gate is ours */
     bool     left_trace;       /* the store may know of the claim */
+    bool     refused;          /* before */
     bool     watching;
     bool     cancelled;
 
