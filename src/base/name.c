@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checking, hashing and showing names. */
+/* Checking and showing names. */
 #include "base/name.h"
 
 #include <stdio.h>
@@ -16,17 +16,6 @@ int hf__name_check(const char *name, size_t len, hf_error *err)
     if (memchr(name, '\0', len) != NULL)
         return hf__fail(err, HF_EINVALID, "a name may not contain a NUL byte");
     return HF_OK;
-}
-
-uint64_t hf__name_hash(const char *name, size_t len)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-
-    for (size_t i = 0; i < len; i++) {
-        hash ^= (unsigned char)name[i];
-        hash *= UINT64_C(1099511628211);
-    }
-    return hash;
 }
 
 const char *hf__name_show(const char *name, size_t len, char *text, size_t size)

@@ -232,6 +232,14 @@ bool hf__hold_leave(hf__hold *hold, hf_lock *lock, int mode)
     return false;
 }
 
+bool hf__hold_has_level(const hf__hold *hold, const hf_lock *lock)
+{
+    for (const hf__take *take = &hold->first; take != NULL; take = take->next)
+        if (take->lock == lock && take->exclusive + take->shared > 0)
+            return true;
+    return false;
+}
+
 unsigned hf__hold_levels(const hf__hold *hold, int mode)
 {
     unsigned levels = 0;

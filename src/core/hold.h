@@ -88,6 +88,7 @@ bool hf__hold_leave(hf__hold *hold, struct hf_lock *lock, int mode);
 /* The handle is about to be freed: its levels are gone, and nothing points to it any more. */
 void hf__hold_forget(hf__hold *hold, const struct hf_lock *lock);
 
+bool     hf__hold_has_level(const hf__hold *hold, const struct hf_lock *lock);
 unsigned hf__hold_levels(const hf__hold *hold, int mode);
 
 /* Marks it lost when its deadline has passed; true where it is lost, now or before. */

@@ -14,14 +14,6 @@
 #include "core/client.h"
 #include "core/lock.h"
 
-static bool has_level(const hf__hold *hold, const hf_lock *lock)
-{
-    for (const hf__take *take = &hold->first; take != NULL; take = take->next)
-        if (take->lock == lock && take->exclusive + take->shared > 0)
-            return true;
-    return false;
-}
-
 /* What the thread took through this handle; else what the handle itself owns; else what the thread took through another
  * handle of the name. */
 hf__hold *hf__own_hold(hf_lock *lock)
@@ -34,7 +26,7 @@ hf__hold *hf__own_hold(hf_lock *lock)
         threads = hf__hold_find(lock->client, hf__thread_number(thread), lock->name, lock->name_len);
     if (threads != NULL && threads->claim.kind != lock->kind)
         threads = NULL;
-    if (threads != NULL && has_level(threads, lock))
+    if (threads != NULL && hf__hold_has_level(threads, lock))
         return threads;
     hold = hf__hold_find(lock->client, lock->number, lock->name, lock->name_len);
     return hold != NULL ? hold : threads;

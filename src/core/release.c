@@ -193,24 +193,16 @@ int hf_release(hf_lock *lock, hf_error *err)
     return hf__release_until(lock, HF_NEVER_US, err);
 }
 
-static bool has_levels_of(const hf__hold *hold, const hf_lock *lock)
-{
-    for (const hf__take *take = &hold->first; take != NULL; take = take->next)
-        if (take->lock == lock && take->exclusive + take->shared > 0)
-            return true;
-    return false;
-}
-
 /* Under the mutex: a hold that has levels through this handle; the calling owner's first, which is found at once. */
 static hf__hold *any_hold_of(hf_lock *lock)
 {
     hf__hold *hold = hf__own_hold(lock);
     hf__hold *next;
 
-    if (hold != NULL && has_levels_of(hold, lock))
+    if (hold != NULL && hf__hold_has_level(hold, lock))
         return hold;
     HASH_ITER (hh, lock->client->holds, hold, next)
-        if (has_levels_of(hold, lock))
+        if (hf__hold_has_level(hold, lock))
             return hold;
     return NULL;
 }

@@ -40,7 +40,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *name = (const char *)data;
 
     check_rule(name, size);
-    hf__name_hash(name, size);
     check_shown(name, size, 8);
     check_shown(name, size, 100);
     check_shown(name, size, 4 * size + 8);

@@ -91,14 +91,6 @@ static void shown_names_are_printable_and_cut(void **state)
     assert_string_equal(hf__name_show("a\\", 2, text, sizeof text), "a\\x5c");
 }
 
-static void hash_is_the_same_on_every_machine(void **state)
-{
-    (void)state;
-    assert_true(hf__name_hash("", 0) == UINT64_C(0xcbf29ce484222325));
-    assert_true(hf__name_hash("a", 1) == UINT64_C(0xaf63dc4c8601ec8c));
-    assert_true(hf__name_hash("A", 1) != hf__name_hash("a", 1));
-}
-
 static void older_and_newer_options(void **state)
 {
     struct {
@@ -188,7 +180,6 @@ int main(void)
         cmocka_unit_test(ids_are_new_and_survive_their_hexadecimal_form),
         cmocka_unit_test(names_of_b61),
         cmocka_unit_test(shown_names_are_printable_and_cut),
-        cmocka_unit_test(hash_is_the_same_on_every_machine),
         cmocka_unit_test(older_and_newer_options),
         cmocka_unit_test(every_status_has_a_name),
         cmocka_unit_test(long_errors_are_cut_not_overrun),
