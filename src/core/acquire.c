@@ -346,7 +346,7 @@ static void begin_watch(hf__acquire *a)
     if (store->ops->watch == NULL)
         return;
     a->watching = true;
-    store->ops->watch(store, &a->hold->claim);
+    store->ops->watch(store, &a->hold->claim, a->dozes);
 }
 
 /* An undo whose time is over before it was sent is the keeper's. */

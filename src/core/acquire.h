@@ -47,6 +47,7 @@ typedef struct hf__acquire hf__acquire;
 struct hf__acquire {
     hf__acquire     *prev, *next;               /* among those through the same handle */
     hf__acquire     *client_prev, *client_next; /* among all of the client */
+    hf__acquire     *bed_prev, *bed_next;       /* among the client's sleepers that may doze */
     hf_lock         *lock;
     struct hf__hold *hold; /* a reference, until it is granted or undone */
     hf__sleeper      sleeper;
@@ -65,6 +66,7 @@ struct hf__acquire {
     bool     left_trace;       /* the store may know of the claim */
     bool     refused;          /* before */
     bool     watching;
+    bool     dozes; /* asleep, it or another one is in the store's doze(); set by the driver */
     bool     cancelled;
 
     hf_holder holder; /* of the last refusal */

@@ -111,7 +111,7 @@ static bool is_whole(const hf_store_ops *ops)
 {
     return ops->abi == HF_STORE_ABI && ops->scheme != NULL && ops->size >= sizeof(hf_store) && ops->open != NULL &&
            ops->close != NULL && ops->begin != NULL && ops->clock_us != NULL &&
-           (ops->watch == NULL) == (ops->unwatch == NULL);
+           (ops->watch == NULL) == (ops->unwatch == NULL) && (ops->doze == NULL) == (ops->rouse == NULL);
 }
 
 int hf_store_register(const hf_store_ops *ops)

@@ -190,7 +190,7 @@ void watch(party *p, hf_claim *claim)
     hf_store *store = party_store(p);
 
     if (store->ops->watch != NULL)
-        store->ops->watch(store, claim);
+        store->ops->watch(store, claim, false);
 }
 
 void unwatch(party *p, hf_claim *claim)
