@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What ls, show and break have in common: their options and the client. */
+/* What ls, show, break and doctor have in common: their options and the client. */
 #ifndef CLI_LOOK_H
 #define CLI_LOOK_H
 
