@@ -139,6 +139,7 @@ static int open_party(party **out, const hf_store_ops *ops, const char *url, con
         p->store = calloc(1, ops->size);
         assert_non_null(p->store);
         p->store->ops = ops;
+        p->store->caps = ops->caps;
         p->store->env = &p->env;
         status = ops->open(p->store, &p->url, err);
     }
