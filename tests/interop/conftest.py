@@ -182,9 +182,15 @@ class Place:
 
 @pytest.fixture
 def place(world, request):
-    place = Place(world, request.node.nodeid.split("::", 1)[1])
+    place = Place(world, label(request.node.nodeid))
     yield place
     place.close()
+
+
+def label(nodeid):
+    """"tests/interop/test_fair.py::test_turns[a-b]" is "fair: turns[a-b]"."""
+    file, _, test = nodeid.partition("::")
+    return f"{os.path.basename(file)[len('test_'):-len('.py')]}: {test.removeprefix('test_')}"
 
 
 def milliseconds(start, end):
@@ -195,7 +201,7 @@ def pytest_terminal_summary(terminalreporter):
     outcome = {}
     for word in ("passed", "failed", "error", "skipped", "xfailed", "xpassed"):
         for report in terminalreporter.stats.get(word, []):
-            outcome[report.nodeid.split("::", 1)[-1]] = word
+            outcome[label(report.nodeid)] = word
     figures = {}
     for test, text in ROWS:
         figures.setdefault(test, []).append(text)
