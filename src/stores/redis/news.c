@@ -293,7 +293,7 @@ static int init(hf__news *news, hf_error *err)
 }
 
 int hf__news_open(hf__news **made, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
-                  hf_error *err)
+                  hf__conn *conn, hf_error *err)
 {
     hf__news *news = calloc(1, sizeof *news);
 
@@ -303,6 +303,7 @@ int hf__news_open(hf__news **made, const hf__redis_config *config, const hf_stor
     news->config = config;
     news->env = env;
     news->pump = pump;
+    news->conn = conn;
     news->part = (hf__pump_part){.step = hf__newsline_step, .arg = news};
     news->pump_due_us = HF_NEVER_US;
     if (init(news, err) != HF_OK) {

@@ -30,13 +30,15 @@
 #include <holdfast/store.h>
 
 #include "stores/redis/config.h"
+#include "stores/redis/conn.h"
 #include "stores/redis/pump.h"
 
 typedef struct hf__news hf__news;
 
-/* Connects to nothing yet. `config`, `env` and `pump` must outlive it. HF_OK, HF_EEXHAUSTED. */
+/* Connects to nothing yet. All that is given must outlive it. `conn`: commands go there, so news must come from the same
+ * server; NULL: from any. HF_OK, HF_EEXHAUSTED. */
 int  hf__news_open(hf__news **news, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
-                   hf_error *err);
+                   hf__conn *conn, hf_error *err);
 void hf__news_close(hf__news *news); /* no post after it returns. NULL is allowed */
 
 /* The seam's watch, unwatch, doze and rouse. Which channels a claim needs is in claim->mark (layout.h). */

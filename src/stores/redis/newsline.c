@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -150,6 +151,29 @@ void hf__newsline_send(hf__news *news, int64_t now_us)
         hf__link_interrupt(news->link);
 }
 
+/* Commands go to another server than news comes from: a name leads to a new master, say. There our messages would find
+ * nobody. */
+static bool is_strange(const hf__news *news, const hf__link *link)
+{
+    const hf__redis_facts *ours = hf__link_facts(link);
+    hf__redis_facts        theirs;
+
+    hf__conn_facts(news->conn, &theirs);
+    return theirs.run_id[0] != '\0' && ours->run_id[0] != '\0' && strcmp(theirs.run_id, ours->run_id) != 0;
+}
+
+static void follow(hf__news *news, int64_t now_us)
+{
+    uint64_t generation;
+
+    if (news->conn == NULL || news->link == NULL || news->reading)
+        return;
+    generation = hf__conn_generation(news->conn);
+    if (generation != news->generation && is_strange(news, news->link))
+        hf__newsline_lost(news, now_us);
+    news->generation = generation;
+}
+
 /* ------------------------------------------------------------------ tending ----------------------------------- */
 
 static bool is_over(int64_t since_us, int64_t ms, int64_t now_us)
@@ -190,6 +214,7 @@ bool hf__newsline_tend(hf__news *news, int64_t now_us)
         else if (is_broken(news, now_us))
             hf__newsline_lost(news, now_us);
     }
+    follow(news, now_us);
     retry(news, now_us);
     hf__newsline_send(news, now_us);
     if (news->link != NULL && is_silent(news, now_us)) {
@@ -276,12 +301,25 @@ static bool open_failed(hf__news *news, const hf_error *err, int64_t now_us)
     return hf__newsline_refuse(news, "%s", err->text);
 }
 
-static void opened(hf__news *news, int64_t now_us)
+static bool opened(hf__news *news, int64_t now_us)
 {
+    hf_error err = {.status = HF_EUNREACHABLE};
+
+    if (news->conn != NULL) {
+        news->generation = hf__conn_generation(news->conn);
+        if (is_strange(news, news->opening)) {
+            snprintf(err.text, sizeof err.text, "%s is another server than the one that has the locks",
+                     hf__link_where(news->opening));
+            news->strangers++;
+            return open_failed(news, &err, now_us);
+        }
+    }
+    news->strangers = 0;
     news->link = news->opening;
     news->opening = NULL;
     news->opened_us = news->heard_us = now_us;
     news->proven = false;
+    return false;
 }
 
 /* Under the mutex, which it lets go of while the link moves on. True: everybody must look again. */
@@ -291,7 +329,8 @@ static bool go_on_opening(hf__news *news, int64_t now_us)
     int      state;
 
     if (news->opening == NULL && connect_due_us(news) <= now_us) {
-        news->opening = hf__link_new(news->config, hf__after_ms(now_us, news->config->server_timeout_ms), 0);
+        news->opening =
+            hf__link_new(news->config, hf__after_ms(now_us, news->config->server_timeout_ms), news->strangers);
         if (news->opening == NULL)
             fail_once(news, now_us);
     }
@@ -302,9 +341,7 @@ static bool go_on_opening(hf__news *news, int64_t now_us)
     pthread_mutex_lock(&news->mutex);
     if (state < 0)
         return open_failed(news, &err, now_us);
-    if (state == HF__LINK_OPEN)
-        opened(news, now_us);
-    return false;
+    return state == HF__LINK_OPEN && opened(news, now_us);
 }
 
 /* Under the mutex, which it lets go of meanwhile. */

@@ -25,6 +25,7 @@ struct hf__news {
     const hf__redis_config *config;
     const hf_store_env     *env;
     hf__pump               *pump;
+    hf__conn               *conn; /* may be NULL */
     hf__pump_part           part;
     int                     rouse_fd;
     atomic_bool             dozing; /* a thread is in doze() */
@@ -50,6 +51,8 @@ struct hf__news {
     int64_t         pump_due_us;  /* when the pump steps by itself */
     short           pump_events;  /* what it polls the link for */
     unsigned        failures;     /* in a row */
+    unsigned        strangers;    /* addresses that led to another server than commands do, in a row */
+    uint64_t        generation;   /* of the connection of commands, when the link was last held against it */
     char            why[256];     /* refused: the reason */
 };
 
