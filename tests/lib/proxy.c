@@ -632,6 +632,20 @@ void proxy_drop(proxy *p, int end)
     wake(p);
 }
 
+void proxy_drop_clients(proxy *p, int end)
+{
+    pthread_mutex_lock(&p->mutex);
+    for (int i = 0; i < LINKS_MOST; i++) {
+        conn *c = &p->links[i];
+        if (!c->used)
+            continue;
+        close_as(&c->fd[PROXY_DOWN], end);
+        pipe_empty(&c->way[PROXY_DOWN]);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    wake(p);
+}
+
 void proxy_refuse(proxy *p, bool refuse)
 {
     pthread_mutex_lock(&p->mutex);

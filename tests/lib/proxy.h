@@ -5,8 +5,8 @@
  *
  * A rule says what happens to the pieces (what one read gave) that go one way: they are late, held back, swallowed,
  * replaced, or the connection ends after some bytes. Held pieces outlive their sender: when the client has closed, the
- * server still gets them once they are let go, as a network would have it. Rules are asked in the order of their making;
- * the first that fits decides.
+ * server still gets them once they are let go, as a network would have it. Rules are asked in the order of their
+ * making; the first that fits decides.
  *
  * All functions may be called from any thread of the process that started the proxy. A proxy does not pass fork().
  */
@@ -67,6 +67,9 @@ void proxy_let_go(proxy *p);
 
 /* Ends all connections now, both sides; what is held is gone. */
 void proxy_drop(proxy *p, int end);
+
+/* The same towards the clients only: what is held for the server is kept until it is let go. */
+void proxy_drop_clients(proxy *p, int end);
 
 /* Refuses new connections (the port is closed), or takes them again. */
 void proxy_refuse(proxy *p, bool refuse);

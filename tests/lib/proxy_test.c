@@ -241,6 +241,14 @@ static void holds_only_what_matches(void **state)
     rest(30);
     proxy_let_go(p);
     assert_true(server_comes_to_have("a secret tooa secret"));
+    proxy_add(p, &(proxy_rule){.way = PROXY_UP, .what = PROXY_HOLD, .match = "kept", .times = 1});
+    say(b, "kept");
+    rest(30);
+    proxy_drop_clients(p, PROXY_RST);
+    assert_int_equal(end_of(b), ECONNRESET);
+    assert_false(server_has("kept"));
+    proxy_let_go(p);
+    assert_true(server_comes_to_have("kept"));
     close(b);
     proxy_end(p);
 }

@@ -157,6 +157,7 @@ bool redis_gone(redis_server *s)
     return true;
 }
 
+/* Under the mutex, as all that uses the look. */
 static void look_close(redis_server *s)
 {
     if (s->look)
@@ -185,8 +186,8 @@ static bool look_open(redis_server *s)
     return true;
 }
 
-/* It answers, and it is the one that we started, not another on the same port. */
-static bool answers(redis_server *s)
+/* It answers, and it is the one that we started, not another on the same port. Under the mutex. */
+static bool look_answers(redis_server *s)
 {
     redisReply *reply;
     char        line[48];
@@ -206,6 +207,14 @@ static bool answers(redis_server *s)
     return ours;
 }
 
+static bool answers(redis_server *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    bool does = look_answers(s);
+    pthread_mutex_unlock(&s->mutex);
+    return does;
+}
+
 static bool wait_until_it_answers(redis_server *s)
 {
     int64_t until_ms = clock_ms() + ANSWER_WITHIN_S * 1000;
@@ -215,7 +224,6 @@ static bool wait_until_it_answers(redis_server *s)
             return true;
         rest(3);
     }
-    look_close(s);
     return false;
 }
 
@@ -307,7 +315,9 @@ void redis_end(redis_server *s)
 
 void redis_kill(redis_server *s)
 {
+    pthread_mutex_lock(&s->mutex);
     look_close(s);
+    pthread_mutex_unlock(&s->mutex);
     if (s->pid == 0)
         return;
     kill(s->pid, SIGKILL);
