@@ -109,6 +109,7 @@ struct hf_request {
     int     verb;         /* enum hf_verb */
     int64_t deadline_us;  /* complete by then, on the clock of hf__now_us (CLOCK_BOOTTIME, microseconds) */
     int64_t not_after_us; /* attempt, release: see contract 3; on the clock of ops->clock_us */
+    bool    yield;        /* attempt: refuse it where others wait already, if the store can tell */
     bool    driven;       /* drive() follows at once: the store may leave the sending to it */
 
     hf_claim *claim;      /* attempt, release */

@@ -25,10 +25,11 @@ struct hf_client {
     struct hf__acquire *acquires; /* in progress */
     struct hf__acquire *sleepers; /* blocked threads; one of them is in the store's doze() where there is one */
     struct hf__acquire *dozer;
+    struct hf__line    *lines;        /* who waits for what, where the store keeps no order */
     pthread_t           dozer_thread; /* while there is a dozer */
-    unsigned            refs;     /* the opener's and each handle's */
-    unsigned            active;   /* calls inside that use the store */
-    pthread_cond_t      idle;     /* active became 0, a debt was paid, or an operation is done */
+    unsigned            refs;         /* the opener's and each handle's */
+    unsigned            active;       /* calls inside that use the store */
+    pthread_cond_t      idle;         /* active became 0, a debt was paid, or an operation is done */
     bool                closed;
     int64_t             close_by_us; /* closing: no call of an acquire waits for the store longer */
 

@@ -459,6 +459,11 @@ void net_begin(void)
     hf__memory_ops.open(net.observer, &world, NULL);
 }
 
+void sim_unordered(void)
+{
+    net_ops.caps &= ~(unsigned)HF_CAP_FIFO;
+}
+
 void net_end(void)
 {
     hf__memory_ops.close(net.observer);
