@@ -10,13 +10,14 @@
     SEQ CLIENT/ACTOR cancel                               ends a wait of this actor
     SEQ CLIENT/ACTOR loop NAME KIND WAIT_MS LEASE_MS ROUNDS HOLD_MS FOLDER
 
-The answer is "SEQ WORD...": `ok [NUMBER]`, `busy`, `lost`, `failed TEXT`. An actor is a thread: an owner, that does one thing
-after the other; different actors work side by side, so answers come in any order. KIND is mutex, fenced, fair, spin, reader, writer,
-semaphore:LIMIT[:WEIGHT]. Not every library has every verb and kind.
+The answer is "SEQ WORD...": `ok [NUMBER]`, `busy`, `lost`, `failed TEXT`. An actor is a thread: an owner, that does
+one thing after the other; different actors work side by side, so answers come in any order. KIND is mutex, fenced,
+fair, spin, reader, writer, semaphore:LIMIT[:WEIGHT]. Not every library has every verb and kind.
 
-`loop` takes and gives back the lock ROUNDS times, and guards nothing but a folder: whoever is in leaves a file there (`x.`
-exclusive, `s.` shared, `c.` counted), then looks who else is in. The answer is `ok GRANTS BUSY CLASHES`. With a fence (or, beside
-libraries that have none, without) it also checks that the number in the folder's `fence` is below its own, and writes its own.
+`loop` takes and gives back the lock ROUNDS times, and guards nothing but a folder: whoever is in leaves a file there
+(`x.` exclusive, `s.` shared, `c.` counted), then looks who else is in. The answer is `ok GRANTS BUSY CLASHES`. Where
+the library gives a fence, `loop` also checks that the number in the folder's file `fence` is below it, and writes its
+own there.
 """
 import itertools
 import os

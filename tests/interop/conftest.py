@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the interop tests share: a Redis server of their own, the peers that were fetched, and a table of what was seen.
+"""What the interop tests share: a Redis server of their own, the peers that were fetched, and a table of what was
+seen.
 
-Environment: HOLDFAST (the command), HF_INTEROP_AGENT (the agent of Holdfast), HF_INTEROP_PEERS (what tests/interop/fetch
-made; may be missing), HF_TEST_DIR (where all files go).
+Environment: HOLDFAST (the command), HF_INTEROP_AGENT (the agent of Holdfast), HF_INTEROP_PEERS (what
+tests/interop/fetch made; may be missing), HF_TEST_DIR (where all files go).
 """
 import os
 import shutil
@@ -40,8 +41,9 @@ class Server:
         for _ in range(5):  # the port may be taken by somebody else meanwhile
             self.port = free_port()
             self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", "redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
-                 "--dir", self.dir, "--save", "", "--appendonly", "no", "--logfile", os.path.join(self.dir, "log")],
+                ["setpriv", "--pdeathsig", "KILL", "--", "redis-server", "--port", str(self.port),
+                 "--bind", "127.0.0.1", "--dir", self.dir, "--save", "", "--appendonly", "no",
+                 "--logfile", os.path.join(self.dir, "log")],
                 stdin=subprocess.DEVNULL)
             self.redis = redis.Redis(port=self.port)
             if until(lambda: self.answers() or self.process.poll() is not None, "redis-server answers") \
@@ -105,7 +107,8 @@ class World:
             return [AGENT], environment()
         if name == "redisson":
             jars, classes = peer_path(name, "jars", "*"), peer_path(name, "classes")
-            return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}:{classes}", "Agent"], None
+            small = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+            return ["java", *small, "-cp", f"{jars}:{classes}", "Agent"], None
         if name == "redis-py":
             there, _ = peer_state(name)  # else Debian's
             env = environment(PYTHONPATH=os.path.join(PEERS, name, "modules")) if there else environment()
@@ -166,10 +169,9 @@ class Place:
         os.makedirs(path, exist_ok=True)
         return path
 
-    def command(self, *args, query="", input=None):
+    def command(self, *args, query=""):
         env = environment(HOLDFAST_STORE=self.server.url + query)
-        return subprocess.run([HOLDFAST, *args], env=env, stdin=subprocess.DEVNULL if input is None else None, input=input,
-                              capture_output=True, timeout=30)
+        return subprocess.run([HOLDFAST, *args], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=30)
 
     def note(self, figures):
         ROWS.append((self.test, figures))

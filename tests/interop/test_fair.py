@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The fair queue, shared: first come, first served, whoever comes; who dies in it delays the others only for a while."""
+"""The fair queue, shared: first come, first served; who dies in it delays the others only for a while."""
 import time
 
 import pytest
@@ -142,8 +142,8 @@ def test_dead_holdfast_head(place, holder):
 
 @pytest.mark.parametrize("holder", LIBRARIES)
 def test_dead_holdfast_head_before_redisson(place, holder):
-    """The same before a waiter of Redisson's. Behind any dead head that one sleeps until the lease of the lock that it saw
-    is over; so that the bound is that, or 5 s, whichever is later."""
+    """The same before a waiter of Redisson's. Behind any dead head that one sleeps until the lease of the lock that
+    it saw is over; so that the bound is that, or 5 s, whichever is later."""
     a, dead, b = place.actor(holder), place.client("holdfast", own=True), place.actor("redisson")
     a.take(place.name, "fair", 0, 8000)
     taken = time.monotonic()
@@ -162,8 +162,8 @@ def test_dead_holdfast_head_before_redisson(place, holder):
 
 @pairs
 def test_dead_redisson_head(place, first, second):
-    """A client of Redisson that is shut down leaves its place behind, and that holds up the queue until its own time is over:
-    here 2 s after the end of the lease that it saw."""
+    """A client of Redisson that is shut down leaves its place behind, and that holds up the queue until its own time
+    is over: here 2 s after the end of the lease that it saw."""
     a, b = place.actor(first), place.actor(second)
     dead = place.client("redisson", options=(30000, 2000))
     a.take(place.name, "fair", 0, 3000)
@@ -224,6 +224,7 @@ def test_turns(place, first, second):
     words = [loop.wait(60) for loop in loops]
     assert all(word[0] == "ok" and word[3] == "0" for word in words), words
     assert all(word[1] == "8" for word in words[:8]), words
-    place.note(f"{sum(int(word[1]) for word in words)} grants, {sum(int(word[2]) for word in words)} gave up, 0 clashes")
+    grants, busy = (sum(int(word[i]) for word in words) for i in (1, 2))
+    place.note(f"{grants} grants, {busy} gave up, 0 clashes")
     until(lambda: queued(place) == 0, "the queue is empty", 10)
     assert_idle(place)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Each kind, between each two of Redisson and Holdfast: who holds, blocks; who gives back, wakes; what expires, is free.
+"""Each kind, between each two of Redisson and Holdfast: who holds, blocks; who gives back, wakes; what expires, is
+free.
 
 Redisson beside Redisson shows what its own answers are, and that the agents do what they should.
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Keys laid out by hand as Redisson and the plain libraries lay them out, and what Holdfast makes of them; and Holdfast's own,
-looked at by hand. Needs no net: this is left where the libraries themselves cannot be had.
+"""Keys laid out by hand as Redisson and the plain libraries lay them out, and what Holdfast makes of them; and
+Holdfast's own, looked at by hand. Needs no net: this is left where the libraries themselves cannot be had.
 """
 import json
 import re
@@ -33,7 +33,8 @@ class Heard:
         while message:
             self.messages.append((message["channel"].decode(), message["data"]))
             message = self.pubsub.get_message(timeout=0.1)
-        return [(channel, data) for channel, data in self.messages if channel.startswith("redisson_") and name in channel]
+        return [(channel, data) for channel, data in self.messages
+                if channel.startswith("redisson_") and name in channel]
 
 
 @pytest.fixture
@@ -72,7 +73,8 @@ def lay_writer(place):
 def lay_permits(place, limit=3, taken=2):
     place.redis.set(place.name, limit - taken)
     for i in range(taken):
-        place.redis.zadd(suffix(place.name, "timeout"), {bytes([0xC3, i] * 8): time.time() * 1000 + LEASE_MS if i else NEVER})
+        ends = time.time() * 1000 + LEASE_MS if i else NEVER
+        place.redis.zadd(suffix(place.name, "timeout"), {bytes([0xC3, i] * 8): ends})
 
 
 def lay_fair(place):
@@ -118,7 +120,7 @@ def test_their_mutex(place, heard):
     assert place.redis.hgetall(place.name) == {f"{JAVA}:7".encode(): b"1"}
     broken(place)
     assert not place.redis.exists(place.name)
-    assert (prefix("redisson_lock__channel", place.name), b"0") in heard.about(place.name), "Redisson's waiters are told"
+    assert (prefix("redisson_lock__channel", place.name), b"0") in heard.about(place.name), "its waiters are told"
     assert run(place).returncode == 0
 
 
@@ -166,7 +168,8 @@ def test_their_fair_queue(place, heard):
     assert place.redis.llen(prefix("redisson_lock_queue", place.name)) == 2, "who does not wait leaves no place"
     broken(place)
     assert not place.redis.exists(place.name)
-    assert (prefix("redisson_lock__channel", place.name) + f":{JAVA}:8", b"0") in heard.about(place.name), "the head is told"
+    head = prefix("redisson_lock__channel", place.name) + f":{JAVA}:8"
+    assert (head, b"0") in heard.about(place.name), "the head is told"
     assert run(place, "--fair").returncode == BUSY, "the queue stands before us"
 
 
@@ -343,7 +346,7 @@ def test_our_fair_waiter(place):
     for _ in range(8):
         score = place.redis.zscore(times, owner)
         ahead = place.redis.pttl(place.name)
-        assert score - time.time() * 1000 <= ahead + 5000 + 1000, "dead, it would hold up the queue for longer than it should"
+        assert score - time.time() * 1000 <= ahead + 5000 + 1000, "dead, it would hold up the queue for too long"
         assert score > time.time() * 1000
         time.sleep(0.5)
     a.give(place.name, "fair")

@@ -105,7 +105,8 @@ def test_other_limit_is_refused(place):
     a.give(place.name, kind(1))
 
 
-@pytest.mark.parametrize("held,wanted", [("mutex", "writer"), ("writer", "mutex"), ("mutex", kind()), (kind(), "mutex")])
+@pytest.mark.parametrize("held,wanted",
+                         [("mutex", "writer"), ("writer", "mutex"), ("mutex", kind()), (kind(), "mutex")])
 @pytest.mark.parametrize("holder", LIBRARIES)
 def test_other_kind_is_refused(place, holder, held, wanted):
     """A name that is in use as another kind is left as it is."""

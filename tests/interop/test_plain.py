@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""?layout=plain beside the libraries that lock by SET NX PX. None of them is told of a release: each asks again and again."""
+"""?layout=plain beside the libraries that lock by SET NX PX. None of them is told of a release: each asks again and
+again."""
 import time
 
 import pytest

@@ -77,8 +77,8 @@ def test_holdfast_downgrades(place, reader):
 
 @pytest.mark.parametrize("reader", LIBRARIES)
 def test_redisson_downgrades(place, reader):
-    """Redisson tells nobody of its downgrade: a reader that waits comes in when the lease that it saw is over, at the latest;
-    one that comes later, at once."""
+    """Redisson tells nobody of its downgrade: a reader that waits comes in when the lease that it saw is over, at the
+    latest; one that comes later, at once."""
     a, r, late = place.actor("redisson"), place.actor(reader), place.actor(reader)
     a.take(place.name, "writer", 0, 4000)
     a.take(place.name, "reader", 0, 4000)
@@ -96,8 +96,8 @@ def test_redisson_downgrades(place, reader):
 
 @pairs
 def test_dead_reader(place, first, second):
-    """A reader that is silent keeps writers out until its lease ends, and not until the end of a longer one that was given
-    back before."""
+    """A reader that is silent keeps writers out until its lease ends, and not until the end of a longer one that was
+    given back before."""
     silent, other, w = place.actor(first), place.actor(second), place.actor(second)
     silent.take(place.name, "reader", 0, 2500)
     taken = time.monotonic()
@@ -112,8 +112,8 @@ def test_dead_reader(place, first, second):
 
 
 def test_reader_survives_a_shorter_watchdog(place):
-    """The watchdog of a Redisson reader cuts the time of the whole lock to its own; a reader of Holdfast with a longer lease
-    sees to it that its own time stands."""
+    """The watchdog of a Redisson reader cuts the time of the whole lock to its own; a reader of Holdfast with a
+    longer lease sees to it that its own time stands."""
     ours = place.actor("holdfast")
     theirs = place.client("redisson", options=(3000,))
     w = place.actor("redisson")

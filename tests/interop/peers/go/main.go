@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// The agent of two Go libraries, redsync and bsm/redislock (agents.py says what is said to it); its argument says which.
-// An actor is a goroutine. Its locks always have a lease.
+// The agent of two Go libraries, redsync and bsm/redislock (agents.py says what is said to it); its argument says
+// which. An actor is a goroutine. Its locks always have a lease.
 package main
 
 import (

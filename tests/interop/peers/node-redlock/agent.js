@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The agent of node-redlock (agents.py says what is said to it). An actor is a chain of promises. Its locks always have a lease.
+// The agent of node-redlock (agents.py says what is said to it). An actor is a chain of promises. Its locks
+// always have a lease.
 'use strict';
 const crypto = require('crypto');
 const fs = require('fs');
@@ -84,7 +85,10 @@ function serve(sequence, who, verb, name, kind, ...numbers) {
         answer(sequence, 'ok');
         return;
     }
-    if (!actors.has(who)) actors.set(who, { client: clients.get(who.split('/')[0]), held: new Map(), last: Promise.resolve() });
+    if (!actors.has(who)) {
+        const client = clients.get(who.split('/')[0]);
+        actors.set(who, { client, held: new Map(), last: Promise.resolve() });
+    }
     const actor = actors.get(who);
     actor.last = actor.last.then(() => act(actor, verb, name, kind, numbers))
         .then((text) => answer(sequence, text), (error) => answer(sequence, `failed ${error}`));

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The agent of redis-py's Lock (agents.py says what is said to it). An actor is a thread. Its locks always have a lease."""
+"""The agent of redis-py's Lock (agents.py says what is said to it). An actor is a thread. Its locks always have a
+lease."""
 import os
 import queue
 import sys

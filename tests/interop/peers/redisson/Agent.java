@@ -92,7 +92,8 @@ public class Agent {
             RLock lock = lock(name, kind);
             long lease = leaseMs > 0 ? leaseMs : -1;
             if (lock instanceof RFencedLock) {
-                Long token = ((RFencedLock) lock).tryLockAndGetToken(waitMs < 0 ? 3600000 : waitMs, lease, TimeUnit.MILLISECONDS);
+                long most = waitMs < 0 ? 3600000 : waitMs;
+                Long token = ((RFencedLock) lock).tryLockAndGetToken(most, lease, TimeUnit.MILLISECONDS);
                 return token == null ? -1 : token;
             }
             if (waitMs < 0) {
@@ -103,7 +104,8 @@ public class Agent {
                 }
                 return 0;
             }
-            boolean had = waitMs == 0 && leaseMs <= 0 ? lock.tryLock() : lock.tryLock(waitMs, lease, TimeUnit.MILLISECONDS);
+            boolean had = waitMs == 0 && leaseMs <= 0 ? lock.tryLock()
+                                                      : lock.tryLock(waitMs, lease, TimeUnit.MILLISECONDS);
             return had ? 0 : -1;
         }
 
@@ -211,8 +213,8 @@ public class Agent {
                     String file = path.getFileName().toString();
                     if (file.startsWith("c.")) {
                         counted += Long.parseLong(file.substring(file.lastIndexOf('.') + 1));
-                    } else if (!path.equals(mine) && file.charAt(1) == '.' && (letter == 'x' || file.startsWith("x."))) {
-                        clash = true;
+                    } else if (!path.equals(mine) && file.charAt(1) == '.') {
+                        clash = clash || letter == 'x' || file.startsWith("x.");
                     }
                 }
             }
@@ -234,7 +236,8 @@ public class Agent {
         if (!w[1].contains("/")) {
             try {
                 if (w[2].equals("open")) {
-                    clients.put(w[1], open(w[3], w.length > 4 ? Long.parseLong(w[4]) : 0, w.length > 5 ? Long.parseLong(w[5]) : 0));
+                    long watchdogMs = w.length > 4 ? Long.parseLong(w[4]) : 0;
+                    clients.put(w[1], open(w[3], watchdogMs, w.length > 5 ? Long.parseLong(w[5]) : 0));
                 } else {
                     clients.remove(w[1]).shutdown(0, 1, TimeUnit.SECONDS);
                 }
