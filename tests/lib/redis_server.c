@@ -130,6 +130,8 @@ static void child_run(redis_server *s, pid_t parent)
     for (int i = 0; s->args[i]; i++)
         argv[n++] = s->args[i];
     argv[n] = NULL;
+    if (s->setup.preload)
+        setenv("LD_PRELOAD", s->setup.preload, 1);
     execvp("redis-server", (char *const *)argv);
     _exit(127);
 }

@@ -23,6 +23,7 @@ typedef struct redis_setup {
     const char        *user, *password; /* of our own looks; NULL: none is asked for */
     bool               tls;             /* listens on a second port, with TLS; certificates are among the arguments */
     const char *const *args;            /* more arguments, ended by NULL; they come last, so they win */
+    const char        *preload;         /* LD_PRELOAD of the server; NULL: none */
 } redis_setup;
 
 /* Without persistence unless the arguments say otherwise. `setup` may be NULL. Waits until the server answers. */
