@@ -43,9 +43,7 @@ struct hf__command {
     void *owner;
     bool  maybe_sent;
 
-    /* The connection's own. */
-    uint64_t sequence;
-    bool     driven;
+    hf__command *next; /* the connection's own */
 };
 
 /* Connects and says hello; blocks until deadline_us at most. `config`, `env` and `pump` must outlive it. */
@@ -53,16 +51,18 @@ int  hf__conn_open(hf__conn **conn, const hf__redis_config *config, const hf_sto
                    int64_t deadline_us, hf_error *err);
 void hf__conn_close(hf__conn *conn); /* completes all that is pending, without an answer. NULL is allowed */
 
-/* `driven`: the caller calls hf__conn_drive() at once, until command->deadline_us. Else it is sent now, and the pump
- * sees to its answer. done() may be called before this returns. done() itself may submit, undriven, but not drive. */
+/* `driven`: the caller calls hf__conn_drive() at once, until command->deadline_us; nothing is sent before. Else it is
+ * sent now, and the pump sees to its answer. done() may be called before this returns. done() itself may submit (with
+ * `driven` only what the same driver goes on waiting for), but not drive. */
 void hf__conn_submit(hf__conn *conn, hf__command *command, bool driven);
 
 /* Several in one write, in this order. With `driven` the driver waits for `finished` alone: what he does not wait for
  * goes before what he waits for, so that it costs no trip of its own. */
 void hf__conn_submit_all(hf__conn *conn, hf__command *const *commands, size_t count, bool driven);
 
-/* Until *finished, which a done() sets as the last thing it does, or until_us. Hands the driving over before it
- * returns. When it returns, what the caller submitted with a deadline of until_us or earlier is done. */
+/* Until *finished, which a done() sets as the last thing it does (the driver's memory may be gone after that). From
+ * until_us on, what has not been answered is completed without an answer; so what sets it must have deadlines of
+ * until_us or earlier, and *finished is true when this returns. Hands the driving over before it returns. */
 void hf__conn_drive(hf__conn *conn, const atomic_bool *finished, int64_t until_us);
 
 /* Submits, drives, and returns the reply; NULL: err says why. For conversations: list, break, check. */

@@ -45,8 +45,8 @@ enum hf__link_state {
     /* < 0: failed; the status that `err` has */
 };
 
-/* Begins to open. `skip` addresses are passed over first (one that was distrusted); 0. NULL: no memory. */
-hf__link *hf__link_new(const hf__redis_config *config, int64_t deadline_us, unsigned skip);
+/* Begins to open; `config` must outlive the link. NULL: no memory. */
+hf__link *hf__link_new(const hf__redis_config *config, int64_t deadline_us);
 
 /* Moves an opening link on as far as it goes without blocking: HF__LINK_OPENING, HF__LINK_OPEN or a status < 0:
  * HF_EUNREACHABLE (also: it loads, it is full, it is a replica), HF_EREFUSED (password, certificate, rights),
@@ -82,8 +82,8 @@ bool hf__link_unsent(const hf__link *link); /* something is left: flush again on
 
 /* ---- reading ---- */
 
-/* One receive; waits for it until until_us (0: not at all). 1: bytes came, see hf__link_next(). 0: none came.
- * < 0: broken or closed by the server. A signal ends nothing. */
+/* One receive; waits for it until until_us (0: not at all). 1: bytes came, see hf__link_next(). 0: none came, and perhaps
+ * it is not yet until_us: it looks up every 100 ms. < 0: broken or closed by the server. */
 int hf__link_fill(hf__link *link, int64_t until_us, hf_error *err);
 
 /* The next whole reply, to be freed by freeReplyObject(), or NULL: none yet. HF_OK; < 0: what came is no RESP, or
