@@ -208,7 +208,7 @@ def pytest_terminal_summary(terminalreporter):
     for test, text in ROWS:
         figures.setdefault(test, []).append(text)
     terminalreporter.section("interop")
-    for peer in ("redisson", "redis-py", "node-redlock", "go"):
+    for peer in ("redisson", "redis-py", "node-redlock", "go") if PEERS else ():
         there, what = peer_state(peer)
         terminalreporter.write_line(f"{peer:<14}{what if there else 'LEFT OUT: ' + ' '.join(what.split())}")
     terminalreporter.write_line("")

@@ -94,11 +94,12 @@ def test_redisson_downgrades(place, reader):
     late.give(place.name, "reader")
 
 
+@pytest.mark.parametrize("writer", LIBRARIES)
 @pairs
-def test_dead_reader(place, first, second):
+def test_dead_reader(place, first, second, writer):
     """A reader that is silent keeps writers out until its lease ends, and not until the end of a longer one that was
     given back before."""
-    silent, other, w = place.actor(first), place.actor(second), place.actor(second)
+    silent, other, w = place.actor(first), place.actor(second), place.actor(writer)
     silent.take(place.name, "reader", 0, 2500)
     taken = time.monotonic()
     other.take(place.name, "reader", 0, LEASE_MS)
@@ -107,7 +108,7 @@ def test_dead_reader(place, first, second):
     waiting = w.start(place.name, "writer", 60000, LEASE_MS)
     waiting.ok(15)
     place.note(f"writer in {milliseconds(taken, waiting.came)} ms after a reader with a lease of 2500")
-    assert waiting.came - taken >= 2.4
+    assert 2.4 <= waiting.came - taken < 10
     w.give(place.name, "writer")
 
 
