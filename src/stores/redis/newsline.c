@@ -181,11 +181,21 @@ static bool is_over(int64_t since_us, int64_t ms, int64_t now_us)
     return hf__after_ms(since_us, ms) <= now_us;
 }
 
+/* Who waits hears nothing for too long: there is no link, or SUBSCRIBE is not answered. */
 static bool is_silent(const hf__news *news, int64_t now_us)
 {
     const hf__asked *oldest = hf__asking_oldest(&news->asking);
 
-    return oldest != NULL && oldest->ear != NULL && is_over(oldest->sent_us, SILENT_MS, now_us);
+    if (oldest != NULL && oldest->ear != NULL && is_over(oldest->sent_us, SILENT_MS, now_us))
+        return true;
+    return news->unheard_us != 0 && is_over(news->unheard_us, SILENT_MS, now_us);
+}
+
+static bool refuse_silence(hf__news *news)
+{
+    if (news->link == NULL)
+        return hf__newsline_refuse(news, "there is no second connection to the server, on which to hear of locks");
+    return hf__newsline_refuse(news, "%.200s does not answer SUBSCRIBE", hf__link_where(news->link));
 }
 
 static bool is_broken(const hf__news *news, int64_t now_us)
@@ -205,7 +215,6 @@ static void retry(hf__news *news, int64_t now_us)
 
 bool hf__newsline_tend(hf__news *news, int64_t now_us)
 {
-    char where[128];
     bool refused = false;
 
     if (news->link != NULL && !news->reading) {
@@ -217,12 +226,8 @@ bool hf__newsline_tend(hf__news *news, int64_t now_us)
     follow(news, now_us);
     retry(news, now_us);
     hf__newsline_send(news, now_us);
-    if (news->link != NULL && is_silent(news, now_us)) {
-        snprintf(where, sizeof where, "%s", hf__link_where(news->link));
-        refused = hf__newsline_refuse(news, "%s does not answer SUBSCRIBE", where);
-    }
-    if (news->unheard_us != 0 && is_over(news->unheard_us, SILENT_MS, now_us) && !atomic_load(&news->refused))
-        refused = hf__newsline_refuse(news, "there is no second connection to the server, to hear of locks");
+    if (is_silent(news, now_us) && !atomic_load(&news->refused))
+        refused = refuse_silence(news);
     return refused;
 }
 
@@ -310,11 +315,9 @@ static bool opened(hf__news *news, int64_t now_us)
         if (is_strange(news, news->opening)) {
             snprintf(err.text, sizeof err.text, "%s is another server than the one that has the locks",
                      hf__link_where(news->opening));
-            news->strangers++;
             return open_failed(news, &err, now_us);
         }
     }
-    news->strangers = 0;
     news->link = news->opening;
     news->opening = NULL;
     news->opened_us = news->heard_us = now_us;
@@ -329,8 +332,7 @@ static bool go_on_opening(hf__news *news, int64_t now_us)
     int      state;
 
     if (news->opening == NULL && connect_due_us(news) <= now_us) {
-        news->opening =
-            hf__link_new(news->config, hf__after_ms(now_us, news->config->server_timeout_ms), news->strangers);
+        news->opening = hf__link_new(news->config, hf__after_ms(now_us, news->config->server_timeout_ms));
         if (news->opening == NULL)
             fail_once(news, now_us);
     }

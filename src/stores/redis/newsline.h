@@ -51,7 +51,6 @@ struct hf__news {
     int64_t         pump_due_us;  /* when the pump steps by itself */
     short           pump_events;  /* what it polls the link for */
     unsigned        failures;     /* in a row */
-    unsigned        strangers;    /* addresses that led to another server than commands do, in a row */
     uint64_t        generation;   /* of the connection of commands, when the link was last held against it */
     char            why[256];     /* refused: the reason */
 };
