@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of channels and waiters of the Redis store: what is sent, what is confirmed, who may have missed something. */
+/* Channels and waiters of the Redis store: what is sent, what is confirmed, who may have missed something. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -157,7 +157,7 @@ static void who_waits_again_finds_the_channel(void **state)
     hf__ears_finish(&ears);
 }
 
-/* Subscribed, left and wanted again, all under way: only the last answer confirms, since nothing is heard in between. */
+/* Subscribed, left and wanted again, all under way: only the last answer confirms, since nothing is heard between. */
 static void only_the_last_answer_counts(void **state)
 {
     hf__ears     ears;

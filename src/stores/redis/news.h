@@ -8,11 +8,11 @@
  * channel however many wait for it. A channel that nobody waits for any more is kept for a moment (LINGER_MS), because
  * he who waited will often wait again.
  *
- * What a waiter may have missed: hf__news_seen() counts the confirmations of subscriptions. The verb reads it before its
- * attempt is sent and keeps it in claim->mark; watch() compares. Where all channels of the claim were confirmed before,
- * nothing was missed, and there is no post: that is the steady state, in which waiting costs no command. Where one was
- * confirmed meanwhile, watch() posts at once. Where one is not confirmed yet, its confirmation posts. After a reconnect
- * everything is subscribed again, and everybody looks again.
+ * What a waiter may have missed: hf__news_seen() counts the confirmations of subscriptions. The verb reads it before
+ * its attempt is sent and keeps it in claim->mark; watch() compares. Where all channels of the claim were confirmed
+ * before, nothing was missed, and there is no post: that is the steady state, in which waiting costs no command. Where
+ * one was confirmed meanwhile, watch() posts at once. Where one is not confirmed yet, its confirmation posts. After a
+ * reconnect everything is subscribed again, and everybody looks again.
  *
  * Where the server refuses SUBSCRIBE, does not answer it, or refuses the connection, hf__news_refused() says so, every
  * waiter is told to look again, and attempts answer with a short, random again_ms instead. It is tried again now and
@@ -35,8 +35,8 @@
 
 typedef struct hf__news hf__news;
 
-/* Connects to nothing yet. All that is given must outlive it. `conn`: commands go there, so news must come from the same
- * server; NULL: from any. HF_OK, HF_EEXHAUSTED. */
+/* Connects to nothing yet. All that is given must outlive it. `conn`: commands go there, so news must come from the
+ * same server; NULL: from any. HF_OK, HF_EEXHAUSTED. */
 int  hf__news_open(hf__news **news, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
                    hf__conn *conn, hf_error *err);
 void hf__news_close(hf__news *news); /* no post after it returns. NULL is allowed */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What goes over the news connection: SUBSCRIBE, UNSUBSCRIBE and PING on the one way, and on the other their answers, in
- * the same order, with messages in between. A refusal names no channel, so that what was asked is kept until it is
+ * What goes over the news connection: SUBSCRIBE, UNSUBSCRIBE and PING on the one way, and on the other their answers,
+ * in the same order, with messages in between. A refusal names no channel, so that what was asked is kept until it is
  * answered, and each channel is asked for by a command of its own. No sockets here.
  */
 #ifndef HF_STORES_REDIS_SUBSCRIBE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See redis_room.h. */
-#include "faults/redis_room.h"
+#include "conformance/redis_room.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/id.h"
-#include "faults/redis_room.h"
+#include "conformance/redis_room.h"
 
 static redis_server *server;
 
