@@ -77,7 +77,7 @@ static hf__conn *make(const hf__redis_config *config, const hf_store_env *env, h
     conn->part.arg = conn;
     conn->pump_due_us = HF_NEVER_US;
     pthread_mutex_init(&conn->mutex, NULL);
-    hf__queue_init(&conn->queue);
+    hf__pipeline_init(&conn->queue);
     /* Until a server has told its time: one that has the same wall clock. */
     atomic_init(&conn->offset_us, hf__wall_us() - hf__now_us());
     return conn;
@@ -85,13 +85,13 @@ static hf__conn *make(const hf__redis_config *config, const hf_store_env *env, h
 
 static void free_conn(hf__conn *conn)
 {
-    hf__queue_finish(&conn->queue);
+    hf__pipeline_finish(&conn->queue);
     pthread_mutex_destroy(&conn->mutex);
     free(conn);
 }
 
-int hf__conn_open(hf__conn **result, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
-                  int64_t deadline_us, hf_error *err)
+int hf__conn_new(hf__conn **result, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
+                 int64_t deadline_us, hf_error *err)
 {
     hf__conn *conn = make(config, env, pump);
     int       status;
@@ -120,12 +120,12 @@ static void empty(hf__conn *conn)
     hf__fail(&err, HF_ECLOSED, "the client was closed");
     do {
         pthread_mutex_lock(&conn->mutex);
-        hf__conn_complete(conn, hf__queue_take_all(&conn->queue), &err);
+        hf__conn_complete(conn, hf__pipeline_take_all(&conn->queue), &err);
         pthread_mutex_unlock(&conn->mutex);
     } while (atomic_load(&conn->inside) > 0 && nanosleep(&moment, NULL) <= 0);
 }
 
-void hf__conn_close(hf__conn *conn)
+void hf__conn_free(hf__conn *conn)
 {
     if (conn == NULL)
         return;
@@ -147,11 +147,11 @@ void hf__conn_close(hf__conn *conn)
 
 static bool enqueue(hf__conn *conn, hf__command *const *commands, size_t count)
 {
-    if (conn->closing || !hf__queue_reserve(&conn->queue, count))
+    if (conn->closing || !hf__pipeline_reserve(&conn->queue, count))
         return false;
     for (size_t i = 0; i < count; i++) {
         commands[i]->maybe_sent = false;
-        hf__queue_add(&conn->queue, commands[i]);
+        hf__pipeline_add(&conn->queue, commands[i]);
     }
     return true;
 }
@@ -281,7 +281,7 @@ static void ask_done(hf__command *command, redisReply *reply, const hf_error *er
     atomic_store(&a->finished, true);
 }
 
-redisReply *hf__conn_ask(hf__conn *conn, const char *text, size_t len, int64_t deadline_us, hf_error *err)
+redisReply *hf__conn_talk(hf__conn *conn, const char *text, size_t len, int64_t deadline_us, hf_error *err)
 {
     ask a = {.command = {.text = text, .len = len, .deadline_us = deadline_us, .done = ask_done}, .err = err};
 

@@ -47,9 +47,9 @@ struct hf__command {
 };
 
 /* Connects and says hello; blocks until deadline_us at most. `config`, `env` and `pump` must outlive it. */
-int  hf__conn_open(hf__conn **conn, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
+int  hf__conn_new(hf__conn **conn, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
                    int64_t deadline_us, hf_error *err);
-void hf__conn_close(hf__conn *conn); /* completes all that is pending, without an answer. NULL is allowed */
+void hf__conn_free(hf__conn *conn); /* completes all that is pending, without an answer. NULL is allowed */
 
 /* `driven`: the caller calls hf__conn_drive() at once, until command->deadline_us; nothing is sent before. Else it is
  * sent now, and the pump sees to its answer. done() may be called before this returns. done() itself may submit (with
@@ -66,7 +66,7 @@ void hf__conn_submit_all(hf__conn *conn, hf__command *const *commands, size_t co
 void hf__conn_drive(hf__conn *conn, const atomic_bool *finished, int64_t until_us);
 
 /* Submits, drives, and returns the reply; NULL: err says why. For conversations: list, break, check. */
-redisReply *hf__conn_ask(hf__conn *conn, const char *text, size_t len, int64_t deadline_us, hf_error *err);
+redisReply *hf__conn_talk(hf__conn *conn, const char *text, size_t len, int64_t deadline_us, hf_error *err);
 
 /* The server showed that it is not the one to talk to (READONLY): what is pending is answered or in doubt, and the next
  * command goes over a new connection, after the name was resolved again. From any thread, also inside a done(). */

@@ -14,7 +14,7 @@
 
 #include "stores/redis/conn.h"
 #include "stores/redis/park.h"
-#include "stores/redis/queue.h"
+#include "stores/redis/pipeline.h"
 
 /* A thread that waits for its command while another one leads. */
 typedef struct hf__follower hf__follower;
@@ -40,7 +40,7 @@ struct hf__conn {
     atomic_uint_least64_t   generation;
 
     pthread_mutex_t mutex; /* of all that follows */
-    hf__queue       queue;
+    hf__pipeline    queue;
     hf__follower   *followers;
     bool            leading, sending, closing;
     int64_t         pump_due_us; /* when the pump looks by itself */

@@ -72,7 +72,7 @@ void hf__conn_complete(hf__conn *conn, hf__command *list, const hf_error *why)
 
 void hf__conn_expire(hf__conn *conn)
 {
-    hf__command *list = hf__queue_take_due(&conn->queue, hf__now_us());
+    hf__command *list = hf__pipeline_take_due(&conn->queue, hf__now_us());
     hf_error     err;
 
     if (list == NULL)
@@ -118,7 +118,7 @@ static void settle(hf__conn *conn)
         return;
     }
     forget_link(conn);
-    list = hf__queue_take_sent(&conn->queue);
+    list = hf__pipeline_take_sent(&conn->queue);
     pthread_mutex_unlock(&conn->mutex);
     hf__link_reset(link);
     pthread_mutex_lock(&conn->mutex);
@@ -141,7 +141,7 @@ static void fail_all(hf__conn *conn)
 {
     hf_error why = conn->why;
 
-    hf__conn_complete(conn, hf__queue_take_all(&conn->queue), &why);
+    hf__conn_complete(conn, hf__pipeline_take_all(&conn->queue), &why);
 }
 
 static void begin_link(hf__conn *conn)
@@ -207,11 +207,11 @@ static bool gather(hf__conn *conn)
 
     if (conn->queue.head == conn->queue.sent) /* the server owed us nothing so far */
         conn->heard_us = hf__now_us();
-    while (bytes < UNSENT_MAX && (command = hf__queue_unsent(&conn->queue)) != NULL) {
+    while (bytes < UNSENT_MAX && (command = hf__pipeline_unsent(&conn->queue)) != NULL) {
         if (!hf__link_queue(conn->link, command->text, command->len))
             break; /* no memory: when there is some again, or its deadline passes */
         bytes += command->len;
-        hf__queue_sent(&conn->queue);
+        hf__pipeline_sent(&conn->queue);
     }
     return bytes > 0;
 }
@@ -224,7 +224,7 @@ void hf__conn_flush(hf__conn *conn)
 
     if (conn->sending || link == NULL || conn->opening || conn->broken)
         return;
-    if (!conn->unsent && hf__queue_unsent(&conn->queue) == NULL)
+    if (!conn->unsent && hf__pipeline_unsent(&conn->queue) == NULL)
         return;
     conn->sending = true;
     while ((!conn->unsent && gather(conn)) || conn->unsent) {
@@ -280,7 +280,7 @@ static bool take_answers(hf__conn *conn)
         count++;
     pthread_mutex_lock(&conn->mutex);
     conn->heard_us = hf__now_us();
-    while (known < count && hf__queue_answered(&conn->queue, &commands[known]))
+    while (known < count && hf__pipeline_answered(&conn->queue, &commands[known]))
         known++;
     pthread_mutex_unlock(&conn->mutex);
     for (size_t i = 0; i < count; i++) {

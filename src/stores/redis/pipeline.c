@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See queue.h. */
-#include "stores/redis/queue.h"
+/* See pipeline.h. */
+#include "stores/redis/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,24 +9,24 @@
 
 #define ROOM_FIRST 64
 
-void hf__queue_init(hf__queue *queue)
+void hf__pipeline_init(hf__pipeline *queue)
 {
     memset(queue, 0, sizeof *queue);
     queue->due_us = HF_NEVER_US;
 }
 
-void hf__queue_finish(hf__queue *queue)
+void hf__pipeline_finish(hf__pipeline *queue)
 {
     free(queue->slots);
     queue->slots = NULL;
 }
 
-static hf__command **slot(const hf__queue *queue, uint64_t place)
+static hf__command **slot(const hf__pipeline *queue, uint64_t place)
 {
     return &queue->slots[place & (queue->room - 1)];
 }
 
-bool hf__queue_reserve(hf__queue *queue, size_t count)
+bool hf__pipeline_reserve(hf__pipeline *queue, size_t count)
 {
     size_t        room = queue->room > 0 ? queue->room : ROOM_FIRST;
     hf__command **slots;
@@ -46,24 +46,24 @@ bool hf__queue_reserve(hf__queue *queue, size_t count)
     return true;
 }
 
-void hf__queue_add(hf__queue *queue, hf__command *command)
+void hf__pipeline_add(hf__pipeline *queue, hf__command *command)
 {
     *slot(queue, queue->tail++) = command;
     if (command->deadline_us < queue->due_us)
         queue->due_us = command->deadline_us;
 }
 
-hf__command *hf__queue_unsent(const hf__queue *queue)
+hf__command *hf__pipeline_unsent(const hf__pipeline *queue)
 {
     return queue->sent < queue->tail ? *slot(queue, queue->sent) : NULL;
 }
 
-void hf__queue_sent(hf__queue *queue)
+void hf__pipeline_sent(hf__pipeline *queue)
 {
     queue->sent++;
 }
 
-bool hf__queue_answered(hf__queue *queue, hf__command **command)
+bool hf__pipeline_answered(hf__pipeline *queue, hf__command **command)
 {
     if (queue->head == queue->sent)
         return false;
@@ -83,7 +83,7 @@ static void append(list *taken, hf__command *command, bool maybe_sent)
     taken->end = &command->next;
 }
 
-hf__command *hf__queue_take_due(hf__queue *queue, int64_t now_us)
+hf__command *hf__pipeline_take_due(hf__pipeline *queue, int64_t now_us)
 {
     list     taken = {NULL, &taken.first};
     uint64_t kept = queue->sent;
@@ -110,13 +110,13 @@ hf__command *hf__queue_take_due(hf__queue *queue, int64_t now_us)
     return taken.first;
 }
 
-hf__command *hf__queue_take_all(hf__queue *queue)
+hf__command *hf__pipeline_take_all(hf__pipeline *queue)
 {
     queue->due_us = 0;
-    return hf__queue_take_due(queue, HF_NEVER_US);
+    return hf__pipeline_take_due(queue, HF_NEVER_US);
 }
 
-hf__command *hf__queue_take_sent(hf__queue *queue)
+hf__command *hf__pipeline_take_sent(hf__pipeline *queue)
 {
     list taken = {NULL, &taken.first};
 
