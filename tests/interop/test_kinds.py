@@ -98,7 +98,8 @@ def test_watchdog(place, first, second, kind):
 @pairs
 @pytest.mark.parametrize("kind", ["mutex", "fair", "writer", "reader"])
 def test_forced(place, first, second, kind):
-    """Freed by force, by the other library: a waiter comes in, and the holder's release says that it was late."""
+    """Freed by force, by the other library: a waiter comes in, and the holder's release says that it was late. A waiter
+    of Holdfast behind a holder of Holdfast's does not hear Redisson's force: it looks after a third of its lease."""
     waits_for = "writer" if kind == "reader" else kind
     a, b, c = place.actor(first), place.actor(second), place.actor(first)
     a.take(place.name, kind, 0, LEASE_MS)
@@ -106,7 +107,8 @@ def test_forced(place, first, second, kind):
     time.sleep(0.3)
     forced = time.monotonic()
     assert b.force(place.name, kind) == "ok"
-    waiting.ok(SOON)
+    deaf = (first, second) == ("holdfast", "redisson") and kind in ("mutex", "fair")
+    waiting.ok(LEASE_MS / 3000 + SOON if deaf else SOON)
     place.note(f"woken after {milliseconds(forced, waiting.came)} ms")
     assert a.release(place.name, kind) == "lost"
     c.give(place.name, waits_for)

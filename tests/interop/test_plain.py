@@ -7,6 +7,7 @@ import pytest
 
 from agents import until
 from conftest import milliseconds
+from test_layout import broken, claims, listed
 
 PEERS = ("redis-py", "node-redlock", "redsync", "redislock")
 # Holdfast beside each, and a ring of the others, which shows what they do beside each other.
@@ -78,6 +79,23 @@ def test_watchdog(place, peer):
     a.give(place.name, "mutex")
     b.take(place.name, "mutex", 2000, LEASE_MS)
     b.give(place.name, "mutex")
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_is_shown_and_broken(place, peer):
+    """The command shows their locks in both layouts, by the look of the token, and breaks them."""
+    a, b = two(place, peer, "holdfast")
+    for query in (PLAIN, ""):
+        a.take(place.name, "mutex", 0, LEASE_MS)
+        row = listed(place, query)[place.name]
+        assert (row["kind"], row["held"]) == ("mutex", 1)
+        claim, = claims(place, query)
+        assert claim["state"] == "held" and 0 < claim["left_ms"] <= LEASE_MS
+        broken(place, query=query)
+        assert not place.redis.exists(place.name)
+        b.take(place.name, "mutex", 0, LEASE_MS)
+        assert a.release(place.name, "mutex") == "lost"
+        b.give(place.name, "mutex")
 
 
 @pytest.mark.parametrize("peer", PEERS)
