@@ -101,6 +101,8 @@ void help_ls(void)
         "      --json        as JSON\n"
         "      --names       names only, one a line\n"
         "      --store URL   where the locks are kept\n"
+        "      --timeout TIME\n"
+        "                    how long the store may take (2)\n"
         "      --help\n"
         "\n");
     put_store();
@@ -114,6 +116,8 @@ void help_show(void)
         "\n"
         "      --json        as JSON\n"
         "      --store URL   where the lock is kept\n"
+        "      --timeout TIME\n"
+        "                    how long the store may take (2)\n"
         "      --help\n"
         "\n");
     put_store();
@@ -130,6 +134,8 @@ void help_break(void)
         "      --claim ID    only this claim, held or waiting (see 'holdfast show')\n"
         "      --yes         do not ask (else: asks, and removes what it showed)\n"
         "      --store URL   where the lock is kept\n"
+        "      --timeout TIME\n"
+        "                    how long the store may take (2)\n"
         "      --help\n"
         "\n");
     put_store();
@@ -143,6 +149,8 @@ void help_doctor(void)
         "\n"
         "      --json        as JSON\n"
         "      --store URL   the store\n"
+        "      --timeout TIME\n"
+        "                    how long the store may take (2)\n"
         "      --help\n"
         "\n"
         "Exit codes:\n"

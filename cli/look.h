@@ -11,7 +11,8 @@ struct look_options {
     const char *verb;
     const char *operand; /* NAME or PATTERN; NULL: none given */
     char       *store;
-    const char *claim; /* --claim */
+    int64_t     timeout_ms; /* --timeout; 0: the library's */
+    const char *claim;      /* --claim */
     bool        json;
     bool        names;
     bool        yes;

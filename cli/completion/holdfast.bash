@@ -77,9 +77,9 @@ _holdfast()
             options+=' --nonblock --wait --conflict-exit-code --quiet --shared --exclusive --permits --weight --fair'
             options+=' --command --at-least --max-hold --lease --watchdog --on-loss --grace --note --verbose'
             ;;
-        ls) options+=' --json --names' ;;
-        show | doctor) options+=' --json' ;;
-        break) options+=' --claim --yes' ;;
+        ls) options+=' --json --names --timeout' ;;
+        show | doctor) options+=' --json --timeout' ;;
+        break) options+=' --claim --yes --timeout' ;;
         *) return ;;
     esac
     if [[ $cur == -* ]]; then

@@ -219,6 +219,14 @@ def complete(place, *typed):
     return done.stdout.decode().split()
 
 
+def test_timeout_is_a_duration_within_bounds(place):
+    for good in ("10ms", "1.5", "10m"):
+        assert place.code("ls", "--timeout", good) == 0
+    for bad in ("9ms", "0", "11m", "-1", "soon", ""):
+        wrong = place.run("doctor", "--timeout", bad)
+        assert wrong.code == 64 and b"--timeout" in wrong.err
+
+
 def test_completion(place):
     place.hold("stock")
     place.hold("store")
