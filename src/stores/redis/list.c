@@ -13,8 +13,8 @@
 #include "stores/redis/answer.h"
 #include "stores/redis/look.h"
 
-#define SCAN_COUNT "500" /* keys that one SCAN looks at */
-#define BATCH 50         /* names that are asked for in one trip */
+#define SCAN_COUNT "2000" /* keys that one SCAN looks at */
+#define BATCH 50          /* names that are asked for in one trip */
 
 /* A name that was found; its bytes follow. */
 typedef struct found {
@@ -186,7 +186,7 @@ static int find_all(search *s)
     if (status == HF_EUNREACHABLE && hf__now_us() >= request->deadline_us && s->count > 0)
         return hf__fail(&request->err, HF_EUNREACHABLE,
                         "the keys of the server could not all be looked at within the server timeout, %zu names were "
-                        "found until then; ask for one name, or raise the timeout",
+                        "found until then; ask for one name, or raise the timeout (holdfast ls --timeout)",
                         s->count);
     return status;
 }
