@@ -24,8 +24,8 @@ typedef struct hf__script {
 
 extern const hf__script hf__script_attempt_mutex, hf__script_attempt_fair, hf__script_attempt_rw,
     hf__script_attempt_permits, hf__script_attempt_plain;
-extern const hf__script hf__script_release_mutex, hf__script_release_fair, hf__script_release_rw,
-    hf__script_release_permits, hf__script_release_plain;
+extern const hf__script hf__script_release_mutex, hf__script_release_rw, hf__script_release_permits,
+    hf__script_release_plain;
 extern const hf__script hf__script_renew_mutex, hf__script_renew_rw, hf__script_renew_permits, hf__script_renew_plain;
 extern const hf__script hf__script_places;
 extern const hf__script hf__script_list, hf__script_break, hf__script_check;

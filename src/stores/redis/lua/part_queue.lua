@@ -1,0 +1,38 @@
+-- SPDX-License-Identifier: MIT
+-- The fair queue. A score is the time (ms) at which its waiter counts as dead. One of Holdfast's has half a millisecond
+-- more when its client heard its channel as it took its place: then nobody hears there only when it is dead.
+local function drop(queue, timeouts, owner)
+  redis.call('ZREM', timeouts, owner)
+  redis.call('LREM', queue, 1, owner)
+end
+
+-- head_of(queue, timeouts, ms, wait, free) -> owner, score of the first that is alive; nil. The dead before it leave.
+-- One of Holdfast's that could get in (free) has `wait` ms for it at most. A place without a score, which no client makes,
+-- gets one, so that it ends.
+local function head_of(queue, timeouts, ms, wait, free)
+  while true do
+    local head = redis.call('LINDEX', queue, 0)
+    if not head then
+      return nil
+    end
+    local score = tonumber(redis.call('ZSCORE', timeouts, head) or ms + wait)
+    if score > ms then
+      if (free and ours(head) and score > ms + wait + 1) or not redis.call('ZSCORE', timeouts, head) then
+        score = ms + wait + score % 1
+        redis.call('ZADD', timeouts, string.format('%.1f', score), head)
+      end
+      return head, score
+    end
+    drop(queue, timeouts, head)
+  end
+end
+
+-- closer(queue, timeouts, from, wait): those from that index on have one waiter less before them.
+local function closer(queue, timeouts, from, wait)
+  local behind = redis.call('LRANGE', queue, from, -1)
+  for i = 1, #behind do
+    if redis.call('ZSCORE', timeouts, behind[i]) then
+      redis.call('ZINCRBY', timeouts, -wait, behind[i])
+    end
+  end
+end
