@@ -329,12 +329,10 @@ void hf__conn_step(hf__conn *conn, int64_t until_us)
     check_idle(conn);
     if (conn->link == NULL)
         begin_link(conn);
-    if (conn->link == NULL)
-        return;
-    if (conn->opening) {
+    if (conn->opening)
         open_link(conn, until_us);
+    if (conn->link == NULL || conn->opening)
         return;
-    }
     hf__conn_flush(conn);
     if (!conn->broken)
         receive(conn, until_us);
