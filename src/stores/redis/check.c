@@ -117,8 +117,8 @@ static void find_trips(hf__check *check, const round_trips *trips)
                        "too late; keep NTP running",
                        (double)apart_us / 1e6, trips->ahead_us > 0 ? "ahead of" : "behind");
     else
-        hf__check_find(check, HF_FINE, "clock", "the server's is %.3f s %s this machine's", (double)apart_us / 1e6,
-                       trips->ahead_us > 0 ? "ahead of" : "behind");
+        hf__check_find(check, HF_FINE, "clock", "the server's and this machine's are %.3f s apart",
+                       (double)apart_us / 1e6);
 }
 
 /* The value of a setting; false: the server will not say. */

@@ -14,7 +14,7 @@ local trial, own, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local needed = {
   'EVALSHA x 1 k', 'EVAL x 1 k', 'INFO', 'TIME', 'TYPE k', 'EXISTS k', 'DEL k', 'PTTL k', 'PEXPIRE k 1', 'PERSIST k',
   'GET k', 'GETRANGE k 0 1', 'STRLEN k', 'SET k 1', 'INCR k', 'INCRBY k 1', 'DECRBY k 1',
-  'HGET k f', 'HGETALL k', 'HKEYS k', 'HLEN k', 'HEXISTS k f', 'HSET k f 1', 'HDEL k f',
+  'HGET k f', 'HMGET k f', 'HGETALL k', 'HKEYS k', 'HLEN k', 'HEXISTS k f', 'HSET k f 1', 'HDEL k f',
   'LINDEX k 0', 'LRANGE k 0 0', 'RPUSH k x', 'LREM k 0 x',
   'ZRANGE k 0 0', 'ZRANGEBYSCORE k 0 1', 'ZCARD k', 'ZCOUNT k 0 1', 'ZSCORE k x', 'ZADD k 1 x', 'ZINCRBY k 1 x',
   'ZREM k x', 'ZREMRANGEBYSCORE k 0 1',
