@@ -10,6 +10,9 @@
 #include "base/error.h"
 #include "base/name.h"
 
+#define SECRET_LEAST 3   /* a shorter password would be found in any text */
+#define SECRET_PREFIX 16 /* of a longer one the server may show the beginning */
+
 enum step { AUTH = 1, SELECT, SETNAME, TIME, INFO_SERVER, INFO_REPLICATION };
 
 /* ---- asking ---- */
@@ -194,12 +197,25 @@ static int refuse_auth(const hf__redis_config *config, const redisReply *reply, 
     return hf__fail(err, HF_EREFUSED, "the Redis server %s refuses AUTH: %s", where, told);
 }
 
+/* What the server says, to be shown. Some repeat what they did not understand: not our password. */
+static void show(const hf__redis_config *config, const redisReply *reply, char *told, size_t size)
+{
+    size_t len = config->password != NULL ? strlen(config->password) : 0;
+
+    if (len > SECRET_PREFIX)
+        len = SECRET_PREFIX;
+    if (len >= SECRET_LEAST && memmem(reply->str, reply->len, config->password, len) != NULL)
+        snprintf(told, size, "an error that is not shown, since the password is in it");
+    else
+        hf__name_show(reply->str, reply->len, told, size);
+}
+
 static int judge_error(const hf__redis_config *config, int step, const redisReply *reply, const char *where,
                        hf_error *err)
 {
     char told[160];
 
-    hf__name_show(reply->str, reply->len, told, sizeof told);
+    show(config, reply, told, sizeof told);
     if (is_passing(reply))
         return hf__fail(err, HF_EUNREACHABLE, "the Redis server %s is not ready: %s", where, told);
     if (step == AUTH)
