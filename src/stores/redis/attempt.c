@@ -84,7 +84,7 @@ static void set_wait(hf__verb *verb, int64_t left_ms, int ear)
     int         polls = hf__mark_polls(claim->mark);
 
     if (request->verdict.place > 0 && again_ms > claim->lease_ms / 3)
-        again_ms = claim->lease_ms / 3 + 1;
+        again_ms = claim->lease_ms / 3;
     if (request->queue && (hf__news_refused(verb->store->news) || (plain && ear != 0))) {
         int64_t wait_ms = poll_ms(polls);
         again_ms = wait_ms < again_ms ? wait_ms : again_ms;
@@ -207,7 +207,7 @@ static void begin_mutex(hf__verb *verb)
 
 static void begin_rw(hf__verb *verb)
 {
-    hf__verb_script(verb, &hf__script_attempt_rw, 7, 7);
+    hf__verb_script(verb, &hf__script_attempt_rw, 9, 7);
     hf__verb_lock(verb);
     hf__verb_key(verb, HF__TOKEN);
     hf__verb_dead(verb);
@@ -215,6 +215,8 @@ static void begin_rw(hf__verb *verb)
     hf__verb_reader(verb);
     hf__verb_suffix(verb, HF__PERMITS);
     hf__verb_key(verb, HF__HOLDERS);
+    hf__verb_key(verb, HF__QUEUE);
+    hf__verb_key(verb, HF__SCORES);
     hf__resp_bytes(&verb->text, verb->owner, HF__OWNER_TEXT - 1);
     add_terms(verb, verb->request->queue);
     hf__resp_text(&verb->text, verb->request->claim->mode == HF_MODE_EXCLUSIVE ? "1" : "0");
@@ -224,13 +226,15 @@ static void begin_permits(hf__verb *verb)
 {
     const hf_claim *claim = verb->request->claim;
 
-    hf__verb_script(verb, &hf__script_attempt_permits, 6, 10);
+    hf__verb_script(verb, &hf__script_attempt_permits, 8, 10);
     hf__verb_lock(verb);
     hf__verb_suffix(verb, HF__PERMITS);
     hf__verb_key(verb, HF__TOKEN);
     hf__verb_dead(verb);
     hf__verb_key(verb, HF__WAKE);
     hf__verb_key(verb, HF__HOLDERS);
+    hf__verb_key(verb, HF__QUEUE);
+    hf__verb_key(verb, HF__SCORES);
     hf__resp_bytes(&verb->text, verb->owner, HF__OWNER_TEXT - 1);
     add_terms(verb, verb->request->queue);
     hf__resp_number(&verb->text, claim->weight);
@@ -276,7 +280,7 @@ void hf__redis_attempt(hf__redis *store, hf_request *request)
 
     if (is_impossible(request))
         return;
-    verb = hf__verb_new(store, request, take_answer, 8);
+    verb = hf__verb_new(store, request, take_answer, 9);
     if (verb == NULL)
         return;
     verb->seen = hf__news_seen(store->news);

@@ -2,7 +2,7 @@
 -- May this claim in, now? Permits of a semaphore: Redisson's RPermitExpirableSemaphore.
 --
 -- KEYS  1 free permits  2 permits that are out, by their ends (ms)  3 the last fence  4 the claim's tombstone
---       5 who waits  6 what holders say of themselves
+--       5 who waits  6 what holders say of themselves  7 the fair queue (of a mutex of that name)  8 its scores
 -- ARGV  1 owner  2 lease (ms)  3 not after (server's us)  4 '1': is noted as waiting when refused
 --       5 how long a fence is kept (ms); '0': Redisson's counter  6 the claim's note, or ''  7 how many permits
 --       8 the limit  9 Redisson's channel  10 the claim's id, 16 bytes, which is its first permit
@@ -57,6 +57,12 @@ else
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms))
 end
 local out = redis.call('ZCARD', KEYS[2])
+if out == 0 and redis.call('EXISTS', KEYS[7]) == 1 then
+  --#include part_queue.lua
+  if head_of(KEYS[7], KEYS[8], ms, 5000, false) then
+    return {2, 'mutex', ''}
+  end
+end
 
 -- A permit is the claim's id with its index added to the last four bytes.
 local function permit(index)

@@ -2,7 +2,8 @@
 -- May this claim in, now? A reader or a writer: Redisson's RReadWriteLock.
 --
 -- KEYS  1 the lock  2 its last fence  3 the claim's tombstone  4 who waits  5 the reader's own key
---       6 permits (of a semaphore of that name)  7 what holders say of themselves
+--       6 permits (of a semaphore of that name)  7 what holders say of themselves  8 the fair queue (of a mutex of that
+--       name)  9 its scores
 -- ARGV  1 owner  2 lease (ms)  3 not after (server's us)  4 '1': is noted as waiting when refused
 --       5 how long a fence is kept (ms); '0': Redisson's counter  6 the claim's note, or ''  7 '1': the writer
 -- Sets  the fence; a reader's own key, whose value is its fence, with its TTL; the lock with its TTL, which is never
@@ -44,13 +45,14 @@ local function grant(life)
   return {1, tonumber(ARGV[2]), number}
 end
 
-if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[4]) == 0 then
+if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[4], KEYS[8]) == 0 then
   return grant(-2)
 end
 if redis.call('EXISTS', KEYS[3]) == 1 then
   return {4}
 end
 --#include part_occupant.lua
+--#include part_queue.lua
 
 -- Its own grant. A reader's own key has the say: without it the grant has ended.
 local function again(own)
@@ -76,6 +78,9 @@ if kind and kind ~= 'rw' then
   return {2, kind, detail}
 end
 if not kind then
+  if head_of(KEYS[8], KEYS[9], ms, 5000, false) then
+    return {2, 'mutex', ''}
+  end
   local answer = grant(-2)
   redis.call('ZREM', KEYS[4], field)
   return answer
