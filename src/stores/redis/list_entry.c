@@ -139,6 +139,16 @@ static void read_owner(const telling *t, hf_entry *entry, const redisReply *list
     claim_write(entry, owner, owner_len, id, id_len);
 }
 
+/* What was said of this one claim stands for what its client says of all. */
+static void read_note(hf_entry *entry, const redisReply *list, size_t i)
+{
+    size_t      len;
+    const char *note = text_at(list, i, &len);
+
+    if (len > 0)
+        snprintf(entry->holder.note, sizeof entry->holder.note, "%.*s", (int)len, note);
+}
+
 static void tell_grants(telling *t)
 {
     const redisReply *grants = list_at(t->name, GRANTS);
@@ -146,8 +156,8 @@ static void tell_grants(telling *t)
 
     for (size_t i = 0; i + 5 < grants->elements && t->more; i += 6) {
         hf_entry    entry = t->entry;
-        size_t      mark_len, note_len;
-        const char *mark = text_at(grants, i + 2, &mark_len), *note = text_at(grants, i + 5, &note_len);
+        size_t      mark_len;
+        const char *mark = text_at(grants, i + 2, &mark_len);
 
         read_owner(t, &entry, grants, i);
         entry.held = true;
@@ -156,8 +166,7 @@ static void tell_grants(telling *t)
         entry.fence = number_at(grants, i + 4);
         entry.holder.left_ms = left_of(number_at(grants, i + 3));
         entry.holder.since_ms = since_of(entry.fence);
-        if (note_len > 0)
-            snprintf(entry.holder.note, sizeof entry.holder.note, "%.*s", (int)note_len, note);
+        read_note(&entry, grants, i + 5);
         tell(t, &entry);
     }
 }
@@ -166,10 +175,11 @@ static void tell_queue(telling *t, int64_t *place)
 {
     const redisReply *queue = list_at(t->name, QUEUE);
 
-    for (size_t i = 0; i + 2 < queue->elements && t->more; i += 3) {
+    for (size_t i = 0; i + 3 < queue->elements && t->more; i += 4) {
         hf_entry entry = t->entry;
 
         read_owner(t, &entry, queue, i);
+        read_note(&entry, queue, i + 3);
         entry.mode = HF_MODE_EXCLUSIVE;
         entry.weight = 1;
         entry.place = ++*place;

@@ -93,6 +93,9 @@ elseif ARGV[4] == '1' then
     redis.call('PEXPIRE', KEYS[5], DAY)
   end
   place = #line + 1
+  if ARGV[6] ~= '' and redis.pcall('HSET', KEYS[8], ARGV[1], ARGV[6]) == 1 then
+    redis.pcall('PEXPIRE', KEYS[8], DAY)
+  end
 end
 local before, left = holder, nil
 if holder then

@@ -89,6 +89,11 @@ local function break_token(token)
   end
 end
 
+-- A semaphore of which no permit is out.
+local function is_count(key)
+  return redis.call('STRLEN', key) < 16 and redis.call('GET', key):match('^%-?%d+$') ~= nil
+end
+
 -- Waiters are only taken out one by one. What is taken out is told, so that it queues again or gives up.
 local function break_waiters()
   if type_of(queue) == 'list' and type_of(timeouts) == 'zset' then
@@ -128,10 +133,11 @@ local function break_grants()
     break_permits()
   elseif kind == 'string' then
     local token = token_of(lock, ARGV[4])
-    if not token then
+    if token then
+      break_token(token)
+    elseif not is_count(lock) then
       return kind
     end
-    break_token(token)
   elseif kind ~= 'none' then
     return kind
   end

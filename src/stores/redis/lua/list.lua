@@ -13,7 +13,7 @@
 --     total      permits in all, free and held
 --     grants     flat: owner, id, "x" (exclusive) "s" (shared) or the weight, left_ms, fence, note. Of a foreign permit
 --                the owner is "". The id is "" where it stands in the owner.
---     queue      flat: owner, id, left_ms, in order; those that are over left out
+--     queue      flat: owner, id, left_ms, note, in order; those that are over left out
 --     wake       flat: owner, id, rest, joined or over at (us), in order; dead clients left out
 --     strangers  how many more hear the channel on which Redisson's clients wait; at least
 
@@ -95,7 +95,7 @@ local function queue_of(keys)
   for _, owner in ipairs(redis.call('LRANGE', keys[3], 0, MOST - 1)) do
     local score = tonumber(redis.call('ZSCORE', keys[4], owner) or now_ms)
     if split(owner) and score > now_ms then
-      for _, value in ipairs({owner, claim_of(owner), score - now_ms}) do
+      for _, value in ipairs({owner, claim_of(owner), score - now_ms, note_of(keys, owner)}) do
         queue[#queue + 1] = value
       end
     end

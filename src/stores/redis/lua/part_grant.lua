@@ -7,7 +7,9 @@ local function grant()
   redis.call('HSET', KEYS[1], ARGV[1], '1')
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   if ARGV[6] ~= '' then
-    redis.pcall('DEL', KEYS[8])
+    if redis.pcall('HLEN', KEYS[8]) == 64 then
+      redis.pcall('DEL', KEYS[8])
+    end
     redis.pcall('HSET', KEYS[8], ARGV[1], ARGV[6])
     redis.pcall('PEXPIRE', KEYS[8], ARGV[2] + 60000)
   end
