@@ -13,10 +13,13 @@
 #include "base/id.h"
 
 #define SILENT_MS 1000   /* SUBSCRIBE without an answer, or no connection, for so long: who waits must poll */
-#define PING_MS 10000    /* nothing came for so long while somebody waits: is anybody there? */
 #define GAP_MS 250       /* between two connections, doubled with each failure */
 #define GAP_MOST_MS 5000 /* up to this */
 #define DENIED_MS 30000  /* until what the server denied is asked again */
+
+/* Nothing came for so long while somebody waits: does anybody hear us? The system looks after the peer itself sooner
+ * (socket.c), and costs the server nothing; this is for what stands between. Who waits asks again by himself anyway. */
+#define PING_MS 75000
 #define FAILURES_MOST 16
 
 /* ------------------------------------------------------------------ verdicts ---------------------------------- */
