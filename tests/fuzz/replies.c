@@ -89,7 +89,8 @@ static bool drain(hf__reader *reader, hf__hello *hello, const hf__redis_config *
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    hf__redis_config config = {.password = "s3cret", .client_name = "fuzz", .db = 1};
+    char             password[] = "s3cret", name[] = "fuzz";
+    hf__redis_config config = {.password = password, .client_name = name, .db = 1};
     hf__redis_facts  facts;
     hf__hello        hello;
     hf__reader       reader;
