@@ -36,8 +36,8 @@ int bench_redis_handoff(const bench_options *options)
     }
     printf("redis, release to the other process's entry: %d rounds of %d hand-offs, bare, ours\n", ROUNDS, wanted);
     snprintf(text, sizeof text, "%.3f", bench_part(ratio, ROUNDS, 0.5));
-    snprintf(what, sizeof what, "ours / bare, median of medians (%.0f us, %.0f us)", bench_part(ours, ROUNDS, 0.5),
-             bench_part(bare, ROUNDS, 0.5));
+    snprintf(what, sizeof what, "ours / bare, median of medians (ours %.0f us, bare %.0f us)",
+             bench_part(ours, ROUNDS, 0.5), bench_part(bare, ROUNDS, 0.5));
     bench_row(what, text, "<= 1.2", bench_part(ratio, ROUNDS, 0.5) <= 1.2);
     snprintf(text, sizeof text, "%.3f .. %.3f", ratio[0], ratio[ROUNDS - 1]);
     bench_row("ours / bare, least and most", text, NULL, true);
