@@ -276,10 +276,9 @@ static enum outcome shake(hf__link *link)
 
 static enum outcome say_hello(hf__link *link)
 {
-    hf_error err;
-    size_t   len;
-    char    *text = hf__hello_begin(&link->hello, link->config, &link->facts, &len);
-    bool     queued = text != NULL && hf__link_queue(link, text, len);
+    size_t len;
+    char  *text = hf__hello_begin(&link->hello, link->config, &link->facts, &len);
+    bool   queued = text != NULL && hf__link_queue(link, text, len);
 
     if (text != NULL)
         explicit_bzero(text, len);
@@ -287,7 +286,7 @@ static enum outcome say_hello(hf__link *link)
     if (!queued)
         return fail_sys(link, ENOMEM, "no connection to the Redis server");
     link->hello.sent_us = hf__now_us();
-    return hf__link_flush(link, &err) < 0 ? fail(link, &err) : ONWARD;
+    return ONWARD;
 }
 
 static enum outcome hear_answers(hf__link *link)
@@ -312,18 +311,19 @@ static enum outcome hear_answers(hf__link *link)
 
 static enum outcome hello(hf__link *link)
 {
-    hf_error     err;
+    hf_error     err, unsent;
     enum outcome outcome;
-    int          filled;
+    int          sent, filled;
 
     if (link->hello.asked == 0 && (outcome = say_hello(link)) != ONWARD)
         return outcome;
-    if (hf__link_flush(link, &err) < 0)
-        return fail(link, &err);
+    sent = hf__link_flush(link, &unsent);
     filled = hf__link_fill(link, 0, &err);
     outcome = hear_answers(link); /* also what came before the end: it may say why */
     if (outcome != WAITS)
         return outcome;
+    if (sent < 0 && (filled >= 0 || err.status == HF_EUNREACHABLE))
+        return fail(link, &unsent);
     if (filled < 0 && link->hello.answered == 0 && !link->config->tls && link->config->path == NULL)
         hf__fail(&err, HF_EUNREACHABLE,
                  "the Redis server %s closed the connection unasked (a port with TLS? then write rediss://)",
