@@ -182,6 +182,21 @@ def test_many_names_come_in_order(redis):
     assert names == sorted(f"name:{i}" for i in range(700))
 
 
+def test_many_claims_on_many_names(redis):
+    """More than one answer of the server should hold."""
+    with redis.server.open() as connection:
+        for name in range(4):
+            fields = [f"{JAVA}:{i}" for i in range(4000)]
+            redis.server.talk(connection, "HSET", f"n{name}", "mode", "read", *[word for f in fields for word in (f, 1)])
+            redis.server.talk(connection, "PEXPIRE", f"n{name}", 120000)
+            redis.server.talk(connection, "MSET", *[
+                word for f in fields for word in (f"{{n{name}}}:{f}:rwlock_timeout:1", 1)])
+    found = locks(redis, "--timeout", "1m")
+    assert {name: lock["held"] for name, lock in found.items()} == {f"n{name}": 4000 for name in range(4)}
+    redis.server.ask("HSET", "n0", *[word for i in range(4000, 12000) for word in (f"{JAVA}:{i}", 1)])
+    assert len(locks(redis, "--timeout", "1m")) == 3  # that is no lock any more
+
+
 def test_odd_bytes_are_escaped(redis):
     name = b"a\xff\x1b[31m\n\"\\ {b} \xc3\xa9"
     redis.hold(os.fsdecode(name), "--note", "note \x1b[0m")

@@ -199,8 +199,8 @@ static int name_order(const void *a, const void *b)
     return order != 0 ? order : (one->len > two->len) - (one->len < two->len);
 }
 
-/* One trip. *more becomes false where the caller's function has enough. */
-static int show(const hf__look *look, const hf__listed_name *names, size_t count, bool *more)
+/* One trip. *told becomes how many of the names were told of, or SIZE_MAX where the caller has enough. */
+static int show(const hf__look *look, const hf__listed_name *names, size_t count, size_t *told)
 {
     bool        plain = look->config->layout == HF__LAYOUT_PLAIN;
     hf__text    text = {.bytes = NULL};
@@ -214,7 +214,7 @@ static int show(const hf__look *look, const hf__listed_name *names, size_t count
     hf__resp_text(&text, !plain ? "" : look->request->name != NULL ? "any" : "plain");
     reply = hf__look_ask(look, &hf__script_list, &text, &status);
     if (reply != NULL)
-        *more = hf__list_tell(look, reply, names, count);
+        status = hf__list_tell(look, reply, names, count, told);
     freeReplyObject(reply);
     return status;
 }
@@ -224,7 +224,6 @@ static int show_found(search *s)
     hf__listed_name *names = calloc(s->count + 1, sizeof *names);
     size_t           count = 0;
     int              status = HF_OK;
-    bool             more = true;
     found           *f;
 
     if (names == NULL)
@@ -232,8 +231,11 @@ static int show_found(search *s)
     for (f = s->names; f != NULL; f = f->hh.next)
         names[count++] = (hf__listed_name){f->name, f->len};
     qsort(names, count, sizeof *names, name_order);
-    for (size_t i = 0; i < count && more && status == HF_OK; i += BATCH)
-        status = show(s->look, names + i, count - i < BATCH ? count - i : BATCH, &more);
+    for (size_t i = 0; i < count && status == HF_OK;) {
+        size_t told = 0;
+        status = show(s->look, names + i, count - i < BATCH ? count - i : BATCH, &told);
+        i = told == SIZE_MAX ? count : i + told;
+    }
     free(names);
     return status;
 }
@@ -242,11 +244,11 @@ int hf__redis_list(const hf__look *look)
 {
     hf__listed_name one = {look->request->name, look->request->name_len};
     search          s = {.look = look};
-    bool            more;
+    size_t          told;
     int             status;
 
     if (one.name != NULL)
-        return show(look, &one, 1, &more);
+        return show(look, &one, 1, &told);
     status = find_all(&s);
     if (status == HF_OK)
         status = show_found(&s);

@@ -284,18 +284,21 @@ static void tell_name(telling *t)
     tell_strangers(t, place);
 }
 
-bool hf__list_tell(const hf__look *look, const redisReply *reply, const hf__listed_name *names, size_t count)
+int hf__list_tell(const hf__look *look, const redisReply *reply, const hf__listed_name *names, size_t count,
+                  size_t *told)
 {
     telling t = {.look = look, .more = true};
 
-    if (reply->type != REDIS_REPLY_ARRAY)
-        return true;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2)
+        return hf__answer_odd(look->conn, &look->request->err);
     clients_read(&t, list_at(reply, 0));
-    for (size_t i = 0; i < count && i + 1 < reply->elements && t.more; i++) {
-        t.name = list_at(reply, i + 1);
-        t.entry = (hf_entry){.name = names[i].name, .name_len = names[i].len};
+    for (*told = 0; *told < count && *told + 1 < reply->elements && t.more; ++*told) {
+        t.name = list_at(reply, *told + 1);
+        t.entry = (hf_entry){.name = names[*told].name, .name_len = names[*told].len};
         tell_name(&t);
     }
     clients_free(&t);
-    return t.more;
+    if (!t.more)
+        *told = SIZE_MAX;
+    return HF_OK;
 }

@@ -50,7 +50,9 @@ typedef struct hf__listed_name {
     size_t      len;
 } hf__listed_name;
 
-/* Tells the entries of `count` names, in order, whose answers are in `reply`. False: the caller has enough. */
-bool hf__list_tell(const hf__look *look, const redisReply *reply, const hf__listed_name *names, size_t count);
+/* Tells the entries of the first of `count` names, in order, whose answers are in `reply`. *told: of how many; SIZE_MAX
+ * where the caller has enough. HF_OK, HF_EREFUSED: that is no answer. */
+int hf__list_tell(const hf__look *look, const redisReply *reply, const hf__listed_name *names, size_t count,
+                  size_t *told);
 
 #endif

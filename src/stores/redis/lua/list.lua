@@ -5,7 +5,8 @@
 --   ARGV  1 "shape" or "show"; 2 what a text is that ends by itself, as token_of() has it
 --
 --   "shape" answers for each key 1 where there may be a lock, 0 where it is data of somebody else's.
---   "show" answers first {uuid, who, ...}: what Holdfast's clients that are met tell of themselves; then for each name
+--   "show" answers first {uuid, who, ...}: what Holdfast's clients that are met tell of themselves; then for the first
+--   names, one at least and all unless there is very much to tell,
 --   {shape, left_ms, fence, total, grants, queue, wake, strangers}:
 --     shape      "none", "data", "mutex", "rw", "permits", or "token": then grants is the token and the id
 --     left_ms    of the lock's key; -1: no end
@@ -20,6 +21,8 @@
 --#include looking.lua
 
 local WHO_MOST = 1024 -- bytes of what a client tells of itself
+local WHO_SHOWN = 256 -- of these
+local ENOUGH = 60000 -- elements of an answer, after which the rest of the names is left for the next one
 
 local clients, met = {}, {}
 
@@ -32,7 +35,7 @@ local function claim_of(owner)
     local size = redis.pcall('STRLEN', key)
     if type(size) == 'number' and size > 0 and size <= WHO_MOST then
       clients[#clients + 1] = uuid
-      clients[#clients + 1] = redis.call('GET', key)
+      clients[#clients + 1] = redis.call('GET', key):sub(1, WHO_SHOWN)
     end
   end
   return id_of(owner)
@@ -41,7 +44,7 @@ end
 -- What the holder said of this one grant.
 local function note_of(keys, field)
   local size = redis.pcall('HSTRLEN', keys[7], field)
-  return type(size) == 'number' and size <= WHO_MOST and redis.call('HGET', keys[7], field) or ''
+  return type(size) == 'number' and size <= WHO_MOST and (redis.call('HGET', keys[7], field) or ''):sub(1, WHO_SHOWN) or ''
 end
 
 local function shape(key)
@@ -185,8 +188,14 @@ if ARGV[1] == 'shape' then
   end
 else
   answer[1] = clients
+  local told = 0
   for i = 1, #KEYS, 7 do
-    answer[#answer + 1] = show({unpack(KEYS, i, i + 6)})
+    local name = show({unpack(KEYS, i, i + 6)})
+    answer[#answer + 1] = name
+    told = told + #name[5] + #name[6] + #name[7]
+    if told + #clients > ENOUGH then
+      break
+    end
   end
 end
 return answer
