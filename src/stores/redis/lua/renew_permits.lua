@@ -31,6 +31,7 @@ if life >= 0 and life < math.max(lease, 43200000) then
   redis.pcall('PEXPIRE', KEYS[4], life)
 end
 if tonumber(score) < ms + lease then
+  redis.call('ZREM', KEYS[2], '') -- where memory is full, a script that has written before may go on
   for index = 0, tonumber(ARGV[2]) - 1 do
     local sum = (base + index) % 4294967296
     redis.call('ZADD', KEYS[2], 'XX', string.format('%.0f', ms + lease),
