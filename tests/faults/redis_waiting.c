@@ -364,6 +364,46 @@ static void r25_live_waiters_outlast_a_long_hold(void **state)
     must_close(clients[1]);
 }
 
+/* R29: how long somebody is ready to wait has no say in how long his place lives. */
+static void r29_places_do_not_depend_on_the_wait(void **state)
+{
+    static const int64_t waits[] = {1500, 30000, HF_FOREVER};
+    hf_client           *a = open_url(short_fair_url()), *b = open_url(short_fair_url());
+    hf_lock             *holder = must_mutex(a, "r29", HF_OPTIONS(.fair = true)), *locks[3];
+    acquirer             w[3];
+
+    (void)state;
+    must_acquire(holder, 1000);
+    for (int i = 0; i < 3; i++) {
+        locks[i] = must_mutex(b, "r29", HF_OPTIONS(.fair = true, .owner = HF_OWNER_HANDLE));
+        acquirer_start(&w[i], locks[i], waits[i], 0);
+        must_come_to(a, "r29", 1, i + 1);
+    }
+    redisReply *scores = redis_ask(server, "ZRANGE redisson_lock_timeout:{r29} 0 -1 WITHSCORES");
+    int64_t     last = 0;
+    int64_t     now = atoll(redis_text(server, "EVAL %s 0",
+                                       "local t = redis.call('time') return t[1] .. "
+                                           "string.format('%03d', math.floor(t[2] / 1000))"));
+    assert_non_null(scores);
+    assert_int_equal(scores->elements, 6);
+    for (size_t i = 1; i < 6; i += 2) {
+        int64_t score = atoll(scores->element[i]->str);
+        assert_in_range(score - now, 1, 1000 * (int64_t)(i / 2 + 1) + 1500);
+        assert_true(score >= last);
+        last = score;
+    }
+    freeReplyObject(scores);
+    must_release(holder);
+    for (int i = 0; i < 3; i++) {
+        acquirer_join(&w[i]);
+        assert_status_err(HF_OK, w[i].status, &w[i].err);
+        hf_free(locks[i]);
+    }
+    hf_free(holder);
+    must_close(a);
+    must_close(b);
+}
+
 static int wait_and_die(child *self, const void *arg)
 {
     hf_client *client = open_url(arg);
@@ -545,6 +585,7 @@ int main(void)
         bed_test(r23_a_key_deleted_by_hand),
         bed_test(a_foreign_release_wakes_at_once),
         bed_test(r25_live_waiters_outlast_a_long_hold),
+        bed_test(r29_places_do_not_depend_on_the_wait),
         bed_test(r28_a_dead_foreign_waiter_at_the_head),
         bed_test(r53_b48_news_switched_off),
         bed_test(r53_no_subscribe),

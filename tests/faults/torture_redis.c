@@ -128,11 +128,12 @@ static void rage(nemesis *n, int64_t seconds, bool calm_link)
 
 int main(int argc, char **argv)
 {
-    nemesis n = {.rng = (uint64_t)now_us(), .restarts = true};
-    char    url[80], *args[48] = {NULL}, first[256] = "";
-    bool    calm_link = false;
-    int     count = 0, how = 0;
-    int64_t looks;
+    nemesis     n = {.rng = (uint64_t)now_us(), .restarts = true};
+    char        url[80], first[256] = "";
+    const char *args[48] = {NULL};
+    bool        calm_link = false;
+    int         count = 0, how = 0;
+    int64_t     looks;
 
     if (argc < 3) {
         fprintf(stderr,
@@ -142,7 +143,7 @@ int main(int argc, char **argv)
     bed_args = durable;
     bed_begin(NULL);
     snprintf(url, sizeof(url), "redis://127.0.0.1:%d", proxy_port(way));
-    char *own[] = {argv[1], "--store", url, "--seconds", argv[2]};
+    const char *own[] = {argv[1], "--store", url, "--seconds", argv[2]};
     for (; count < 5; count++)
         args[count] = own[count];
     for (int i = 3; i < argc && count < 46; i++) {
@@ -157,7 +158,7 @@ int main(int argc, char **argv)
         }
     }
     ttl_watch *w = ttl_watch_begin(server);
-    pid_t      pid = torture_start(args);
+    pid_t      pid = torture_start((char **)args);
     rage(&n, atoll(argv[2]), calm_link);
     while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
         continue;
