@@ -43,7 +43,8 @@ static void cut_copy(char *to, size_t size, const redisReply *from)
 
     if (len >= size)
         len = size - 1;
-    memcpy(to, from->str, len);
+    if (len > 0)
+        memcpy(to, from->str, len);
     to[len] = '\0';
 }
 
@@ -120,10 +121,11 @@ static void take_conflict(hf__verb *verb, const char *kind, const redisReply *de
 {
     hf_request     *request = verb->request;
     const hf_claim *claim = request->claim;
-    char            name[120], type[16] = "";
+    char            name[120], type[24] = "";
 
     hf__name_show(claim->name, claim->name_len, name, sizeof name);
-    cut_copy(type, sizeof type, detail);
+    if (detail->type == REDIS_REPLY_STRING)
+        hf__name_show(detail->str, detail->len, type, sizeof type);
     request->verdict.answer = HF_CONFLICTED;
     if (strcmp(kind, "mutex") == 0)
         hf__fail(&request->err, HF_ECONFLICT, "'%s' is in use as a mutex", name);
