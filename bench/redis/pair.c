@@ -50,12 +50,17 @@ int bench_redis_pair(const bench_options *options)
     int           count = options->full ? PAIRS_FULL : PAIRS;
     double        ratio[ROUNDS], spread[ROUNDS], ours[ROUNDS], bare[ROUNDS];
     char          text[64], what[96];
+    int64_t       our_cpu_us = 0, bare_cpu_us = 0;
 
     bare_loop(context, &pair, count);
     our_loop(lock, count);
     for (int i = 0; i < ROUNDS; i++) {
-        double first = bare_loop(context, &pair, count);
+        int64_t cpu_us = bench_cpu_us();
+        double  first = bare_loop(context, &pair, count);
+        bare_cpu_us += bench_cpu_us() - cpu_us;
+        cpu_us = bench_cpu_us();
         ours[i] = our_loop(lock, count);
+        our_cpu_us += bench_cpu_us() - cpu_us;
         double second = bare_loop(context, &pair, count);
         bare[i] = (first + second) / 2;
         ratio[i] = ours[i] / bare[i];
@@ -72,6 +77,9 @@ int bench_redis_pair(const bench_options *options)
     bench_part(spread, ROUNDS, 0.5);
     snprintf(text, sizeof text, "%.3f (%.3f .. %.3f)", spread[ROUNDS / 2], spread[0], spread[ROUNDS - 1]);
     bench_row("bare / bare, the spread", text, NULL, true);
+    snprintf(text, sizeof text, "%.1f us, %.1f us", (double)our_cpu_us / (ROUNDS * count),
+             (double)bare_cpu_us / (ROUNDS * count));
+    bench_row("processor time of a pair in the client: ours, bare", text, NULL, true);
     snprintf(text, sizeof text, "%lld", (long long)extra);
     bench_row("commands of 1,000 re-entries", text, "0", extra == 0);
     hf_free(lock);
