@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/name.h"
 
 #define SHOWN 160 /* bytes of the server's own text */
 
@@ -65,11 +66,12 @@ static const cause *find(const char *text)
 int hf__answer_error(hf__conn *conn, const redisReply *reply, hf_error *err)
 {
     const cause *found = find(reply->str);
-    char         where[160];
+    char         where[160], said[SHOWN];
 
     hf__conn_where(conn, where, sizeof where);
+    hf__name_show(reply->str, reply->len, said, sizeof said); /* foreign text */
     if (found == NULL)
-        return hf__fail(err, HF_EREFUSED, "the Redis server %s refused: %.*s", where, SHOWN, reply->str);
+        return hf__fail(err, HF_EREFUSED, "the Redis server %s refused: %s", where, said);
     if (found->distrust)
         hf__conn_distrust(conn);
     return hf__fail(err, found->status, "the Redis server %s refused: %s (it says: %.*s)", where, found->text,

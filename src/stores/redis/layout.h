@@ -14,9 +14,9 @@
  *   SUFFIX(timeout)                      the permits of a semaphore
  *   PREFIX(redisson_sc)                  Redisson's channel of a semaphore
  *   PREFIX(holdfast_wake)                which Holdfast claims wait outside a fair queue: a zset of owners. Of a mutex
- *                                        by the time they came (us), and a release wakes the first; of readers and
- *                                        writers and of permits by the time their places end (us). A writer's member
- *                                        ends with ":write"; a permit's with ":" and how many
+ *                                        and of readers and writers by the time they came (us), and the release of a
+ *                                        mutex wakes the first; of permits by the time their places end (us). A
+ *                                        writer's member ends with ":write"; a permit's with ":" and how many
  *   PREFIX(holdfast_dead) ":" claim      a claim (32 hexadecimal digits) that was released before its attempt was
  *                                        answered, or that is kept beyond its release
  *   PREFIX(holdfast_holders)             what the lock's own keys cannot say of Holdfast's holders: a hash. Of a mutex,

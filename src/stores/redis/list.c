@@ -27,6 +27,7 @@ typedef struct search {
     const hf__look *look;
     found          *names;
     size_t          count;
+    size_t          pages; /* of scans */
 } search;
 
 static int found_add(search *s, const char *name, size_t len)
@@ -164,6 +165,7 @@ static int scan_page(search *s, const char *type, char cursor[32])
         status = hf__answer_odd(s->look->conn, &s->look->request->err);
     } else {
         memcpy(cursor, reply->element[0]->str, reply->element[0]->len + 1);
+        s->pages++;
         status = add_page(s, type, reply->element[1]);
     }
     freeReplyObject(reply);
@@ -183,7 +185,7 @@ static int find_all(search *s)
             status = scan_page(s, types[i], cursor);
         } while (status == HF_OK && strcmp(cursor, "0") != 0);
     }
-    if (status == HF_EUNREACHABLE && hf__now_us() >= request->deadline_us && s->count > 0)
+    if (status == HF_EUNREACHABLE && hf__now_us() >= request->deadline_us && s->pages > 0)
         return hf__fail(&request->err, HF_EUNREACHABLE,
                         "the keys of the server could not all be looked at within the server timeout, %zu names were "
                         "found until then; ask for one name, or raise the timeout (holdfast ls --timeout)",

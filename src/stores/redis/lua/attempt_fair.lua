@@ -40,12 +40,13 @@ if not kind and (not head or head == ARGV[1]) then
   local answer = grant()
   if head then
     drop(KEYS[5], KEYS[6], head)
-    closer(KEYS[5], KEYS[6], 0, wait)
   end
   return answer
 end
 
--- How long a place lives: `wait` beyond the one before it.
+-- How long a place lives: `wait` from now. With a foreign waiter ahead it is `wait` beyond the one before it: when that
+-- one gets in or leaves, the others' scores fall by as much as its own has, and must not come below now. (Where only
+-- Holdfast's are ahead nothing is subtracted: they are refreshed, and the dead among them end together.)
 local function place_score(before)
   local from = before and tonumber(redis.call('ZSCORE', KEYS[6], before)) or ms
   local heard = redis.pcall('PUBSUB', 'NUMSUB', 'holdfast_news:' .. string.sub(ARGV[1], 1, 36))
@@ -73,16 +74,17 @@ for i = 1, #line do
     ear = 2
   end
 end
+local chained = ear == 2
 if holder and not ours(holder) then
   ear = 2
 end
 if place > 0 then
-  local old, new = tonumber(redis.call('ZSCORE', KEYS[6], ARGV[1]) or 0), place_score(line[place - 1])
+  local old, new = tonumber(redis.call('ZSCORE', KEYS[6], ARGV[1]) or 0), place_score(chained and line[place - 1])
   if new > old or (new % 1 > old % 1) then
     redis.call('ZADD', KEYS[6], string.format('%.1f', math.max(new, math.floor(old) + new % 1)), ARGV[1])
   end
 elseif ARGV[4] == '1' then
-  local new = place_score(line[#line])
+  local new = place_score(chained and line[#line])
   local fresh, scores_fresh = keep(KEYS[5]), keep(KEYS[6])
   redis.call('ZADD', KEYS[6], string.format('%.1f', new), ARGV[1])
   if scores_fresh then

@@ -77,16 +77,30 @@ local kind, detail = occupant(KEYS[1], KEYS[6], KEYS[7], ms)
 if kind and kind ~= 'rw' then
   return {2, kind, detail}
 end
-if not kind then
-  if head_of(KEYS[8], KEYS[9], ms, 5000, false) then
-    return {2, 'mutex', ''}
-  end
-  local answer = grant(-2)
-  redis.call('ZREM', KEYS[4], field)
-  return answer
+if not kind and head_of(KEYS[8], KEYS[9], ms, 5000, false) then
+  return {2, 'mutex', ''}
 end
+
+-- A writer of Holdfast's that waits goes before readers that come after it, or it would never get in. One whose client
+-- nobody hears any more is taken out.
+local function writer_ahead()
+  for _, member in ipairs(redis.call('ZRANGE', KEYS[4], 0, 99)) do
+    if member == field then
+      return nil
+    end
+    if string.sub(member, -6) == ':write' then
+      local heard = redis.pcall('PUBSUB', 'NUMSUB', 'holdfast_news:' .. string.sub(member, 1, 36))
+      if heard.err or tonumber(heard[2]) > 0 then
+        return string.sub(member, 1, -7)
+      end
+      redis.call('ZREM', KEYS[4], member)
+    end
+  end
+end
+
 local life = redis.call('PTTL', KEYS[1])
-if detail == 'read' and not writer then
+local ahead = not writer and detail ~= 'write' and writer_ahead()
+if not ahead and (not kind or (detail == 'read' and not writer)) then
   local answer = grant(life)
   redis.call('ZREM', KEYS[4], field)
   return answer
@@ -94,7 +108,9 @@ end
 
 -- Somebody in the way, and when the last of those ends, where they are few enough to be asked one by one.
 local base, holder, number, left = string.sub(KEYS[6], 1, -8), '', '', life
-if detail == 'write' then
+if ahead then
+  holder, left = ahead, 2000 -- it may die, and nobody tells
+elseif detail == 'write' then
   for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do
     if string.sub(name, -6) == ':write' then
       holder = string.sub(name, 1, -7)
@@ -117,8 +133,7 @@ else
 end
 if ARGV[4] == '1' then
   local fresh = raise(KEYS[4], ARGV[2]) == -2
-  redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', string.format('%.0f', us))
-  redis.call('ZADD', KEYS[4], string.format('%.0f', us + ARGV[2] * 1000), field)
+  redis.call('ZADD', KEYS[4], 'NX', string.format('%.0f', us), field)
   if fresh then
     redis.call('PEXPIRE', KEYS[4], ARGV[2])
   end

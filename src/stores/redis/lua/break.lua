@@ -100,7 +100,6 @@ local function break_waiters()
     for index, owner in ipairs(redis.call('LRANGE', queue, 0, MOST - 1)) do
       if is_meant(owner) and removed == 0 then
         drop(queue, timeouts, owner)
-        closer(queue, timeouts, index - 1, wait)
         removed, was_head = 1, index == 1
         tell(owner)
       end

@@ -124,7 +124,7 @@ local function wake_of(keys, timed)
     if owner and lives[uuid] == nil then
       lives[uuid] = hearers('holdfast_news:' .. uuid) ~= 0
     end
-    local over = (timed or rest ~= '') and tonumber(all[i + 1]) <= now_us
+    local over = (timed or rest:match('^:%d')) and tonumber(all[i + 1]) <= now_us
     if owner and lives[uuid] and not over then
       for _, value in ipairs({owner, claim_of(owner), rest, all[i + 1]}) do
         wake[#wake + 1] = value
@@ -176,7 +176,7 @@ local function show(keys)
   elseif kind ~= 'none' then
     seen = 'data'
   end
-  local wake = wake_of(keys, seen == 'rw' or seen == 'permits')
+  local wake = wake_of(keys, seen == 'permits')
   return {seen, left, fence, total, grants, queue_of(keys), wake,
     strangers(channel(keys, word), seen, grants, wake)}
 end

@@ -142,7 +142,7 @@ end
 
 -- The token of a plain lock, whose key ends by itself. `how`: "any": it may look as it likes; "plain", "": is_token().
 local function token_of(key, how)
-  if redis.call('STRLEN', key) > TOKEN_MOST or redis.call('PTTL', key) < 0 then
+  if redis.call('PTTL', key) < 0 or redis.call('STRLEN', key) > TOKEN_MOST then
     return nil
   end
   local value = redis.call('GET', key)

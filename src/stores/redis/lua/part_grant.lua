@@ -7,7 +7,8 @@ local function grant()
   redis.call('HSET', KEYS[1], ARGV[1], '1')
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   if ARGV[6] ~= '' then
-    if redis.pcall('HLEN', KEYS[8]) == 64 then
+    local count = redis.pcall('HLEN', KEYS[8])
+    if type(count) == 'number' and count >= 64 then
       redis.pcall('DEL', KEYS[8])
     end
     redis.pcall('HSET', KEYS[8], ARGV[1], ARGV[6])

@@ -26,13 +26,3 @@ local function head_of(queue, timeouts, ms, wait, free)
     drop(queue, timeouts, head)
   end
 end
-
--- closer(queue, timeouts, from, wait): those from that index on have one waiter less before them.
-local function closer(queue, timeouts, from, wait)
-  local behind = redis.call('LRANGE', queue, from, -1)
-  for i = 1, #behind do
-    if redis.call('ZSCORE', timeouts, behind[i]) then
-      redis.call('ZINCRBY', timeouts, -wait, behind[i])
-    end
-  end
-end

@@ -41,14 +41,8 @@ if found == 0 then
   was_head = redis.call('ZRANGE', KEYS[2], 0, 0)[1] == ARGV[1]
   found = redis.call('ZREM', KEYS[2], ARGV[1])
   if redis.call('ZREM', KEYS[4], ARGV[1]) == 1 then
-    local line = redis.call('LRANGE', KEYS[3], 0, -1)
-    local index = 1
-    while line[index] and line[index] ~= ARGV[1] do
-      index = index + 1
-    end
+    was_head = was_head or redis.call('LINDEX', KEYS[3], 0) == ARGV[1]
     redis.call('LREM', KEYS[3], 1, ARGV[1])
-    closer(KEYS[3], KEYS[4], index - 1, wait)
-    was_head = was_head or index == 1
     found = 1
   end
   if not was_head then

@@ -7,7 +7,8 @@
 --       6 '1': turn the writer into a reader
 -- Sets  the tombstone; when kept the TTLs of the grant, up or down; when turned, the reader's own key.
 -- Answers  1: there was a grant or a place; 0
--- Publishes on Redisson's channel '1' when a writer has left or became a reader, '0' when the last reader has left.
+-- Publishes on Redisson's channel '1' when a writer has left, waits no more or became a reader, '0' when the last reader
+-- has left.
 local levels = redis.pcall('HMGET', KEYS[1], ARGV[1], ARGV[1] .. ':write')
 if levels.err then
   if not string.find(levels.err, 'wrong kind') then
@@ -77,5 +78,8 @@ if kept or ARGV[4] ~= '0' then
 end
 if held == 0 and redis.call('ZREM', KEYS[2], field) == 1 then
   found = 1
+  if writer then
+    redis.pcall('PUBLISH', ARGV[2], '1') -- readers stood behind it
+  end
 end
 return found
