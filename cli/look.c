@@ -9,6 +9,7 @@
 
 #include "duration.h"
 #include "exit.h"
+#include "holder.h"
 #include "say.h"
 #include "secret.h"
 #include "text.h"
@@ -97,6 +98,18 @@ char *look_number(int64_t number)
     char *text;
 
     return asprintf(&text, "%" PRId64, number) < 0 ? NULL : text;
+}
+
+char *look_known(int64_t number)
+{
+    return number > 0 ? look_number(number) : NULL;
+}
+
+char *look_since(int64_t since_ms)
+{
+    char text[40];
+
+    return since_ms > 0 ? strdup(holder_time(since_ms, text, sizeof(text))) : NULL;
 }
 
 const char *look_kind(int kind)

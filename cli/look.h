@@ -27,6 +27,8 @@ int look_open(hf_client **client, struct look_options *options);
 /* The cells of a column that may be foreign text, as JSON or for people. Allocated. */
 char *look_text(const char *bytes, size_t length, bool json);
 char *look_number(int64_t number);
+char *look_known(int64_t number); /* 0: the store does not tell, and the cell is empty */
+char *look_since(int64_t since_ms);
 
 const char *look_kind(int kind);
 const char *look_mode(int mode);
