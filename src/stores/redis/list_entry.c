@@ -216,7 +216,7 @@ static void tell_wake(telling *t, int64_t *place)
         read_owner(t, &entry, wake, i);
         wake_describe(&entry, text_at(wake, i + 2, &rest_len));
         entry.place = ++*place;
-        if (entry.kind == HF_KIND_MUTEX)
+        if (entry.kind != HF_KIND_SEMAPHORE)
             entry.holder.since_ms = at_us / HF_US_PER_MS;
         tell(t, &entry);
     }
