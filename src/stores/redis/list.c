@@ -13,8 +13,9 @@
 #include "stores/redis/answer.h"
 #include "stores/redis/look.h"
 
-#define SCAN_COUNT "2000" /* keys that one SCAN looks at */
-#define BATCH 50          /* names that are asked for in one trip */
+#define SCAN_COUNT "2000"       /* keys that one SCAN looks at */
+#define BATCH 50                /* names that are asked for in one trip */
+#define BYTES_MOST (128u << 20) /* of names: whatever the server says */
 
 /* A name that was found; its bytes follow. */
 typedef struct found {
@@ -27,6 +28,7 @@ typedef struct search {
     const hf__look *look;
     found          *names;
     size_t          count;
+    size_t          bytes; /* that they take */
     size_t          pages; /* of scans */
 } search;
 
@@ -39,7 +41,8 @@ static int found_add(search *s, const char *name, size_t len)
     HASH_FIND(hh, s->names, name, len, f);
     if (f != NULL)
         return HF_OK;
-    f = malloc(sizeof *f + len);
+    s->bytes += sizeof *f + len;
+    f = s->bytes <= BYTES_MOST ? malloc(sizeof *f + len) : NULL;
     if (f != NULL) {
         f->len = len;
         memcpy(f->name, name, len);
