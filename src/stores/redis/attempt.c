@@ -250,12 +250,13 @@ static void begin_plain(hf__verb *verb)
     char token[HF__TOKEN_TEXT];
 
     hf__plain_token(verb->store, verb->request->claim, token);
-    hf__verb_script(verb, &hf__script_attempt_plain, 5, 7);
+    hf__verb_script(verb, &hf__script_attempt_plain, 6, 7);
     hf__verb_lock(verb);
     hf__verb_key(verb, HF__TOKEN_PLAIN);
     hf__verb_dead(verb);
     hf__verb_key(verb, HF__WAKE);
     hf__verb_key(verb, HF__HOLDERS);
+    hf__verb_suffix(verb, HF__PERMITS);
     hf__resp_text(&verb->text, token);
     add_terms(verb, in_line(verb));
     hf__resp_bytes(&verb->text, verb->owner, HF__OWNER_TEXT - 1);

@@ -61,7 +61,6 @@ struct hf__verb {
     int64_t           sent_us;
     int64_t           seen;   /* attempt: hf__news_seen() before it was sent */
     bool              driven; /* drive() frees it; else its completion */
-    bool              again;  /* it was sent a second time, after a connection was lost */
     atomic_bool       finished;
     char              room[]; /* the command and the name, as long as they fit */
 };

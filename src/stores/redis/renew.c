@@ -14,7 +14,6 @@
 #include "stores/redis/redis.h"
 
 #define CHUNK 128
-#define AGAIN_US 1000 /* for another try */
 
 typedef struct batch batch;
 
@@ -26,7 +25,6 @@ typedef struct item {
     size_t            from, len; /* in the batch's text */
     hf__text          whole;
     unsigned          tries;
-    bool              resent;
 } item;
 
 struct batch {
@@ -94,19 +92,6 @@ static bool item_again(item *it)
     return true;
 }
 
-/* The connection was lost, and there is time for another. */
-static bool item_resend(item *it, const hf_error *err)
-{
-    batch *b = it->batch;
-
-    if (it->resent || err->status != HF_EUNREACHABLE || hf__now_us() + AGAIN_US > b->request->deadline_us)
-        return false;
-    it->resent = true;
-    item_command(it, it->command.text, it->command.len);
-    hf__conn_submit(b->store->conn, &it->command, false);
-    return true;
-}
-
 static void item_fail(item *it, const redisReply *reply, const hf_error *err)
 {
     batch *b = it->batch;
@@ -132,8 +117,6 @@ static void item_done(hf__command *command, redisReply *reply, const hf_error *e
         freeReplyObject(reply);
         return;
     }
-    if (reply == NULL && item_resend(it, err))
-        return;
     answer = reply != NULL ? hf__answer_number(reply, -1) : -1;
     if (answer >= HF_RENEWAL_RENEWED && answer <= HF_RENEWAL_GONE) {
         it->renewal->answer = (int)answer;

@@ -16,7 +16,6 @@
 
 #define ROOM_FIXED 640 /* the head, owner, numbers */
 #define ROOM_KEY 72    /* of a key, beside the name */
-#define AGAIN_US 1000  /* for another try */
 
 static void verb_free(hf__verb *verb)
 {
@@ -55,20 +54,6 @@ static void submit(hf__verb *verb, const hf__text *text, bool driven, hf__comman
         hf__conn_submit(verb->store->conn, &verb->command, driven);
 }
 
-/* True: on its way again. The connection was lost, and there is time for another; every verb may be repeated. */
-static bool send_again(hf__verb *verb, const hf_error *err)
-{
-    const hf__text *text = verb->whole.len > 0 ? &verb->whole : &verb->text;
-    int64_t         now_us = hf__now_us();
-
-    if (verb->again || err->status != HF_EUNREACHABLE || now_us + AGAIN_US > verb->request->deadline_us)
-        return false;
-    verb->again = true;
-    verb->sent_us = now_us;
-    submit(verb, text, false, NULL);
-    return true;
-}
-
 /* True: on its way again, with the script's text. */
 static bool send_whole(hf__verb *verb)
 {
@@ -90,8 +75,6 @@ static void verb_done(hf__command *command, redisReply *reply, const hf_error *e
         freeReplyObject(reply);
         return;
     }
-    if (reply == NULL && send_again(verb, err))
-        return;
     if (reply == NULL) {
         request->err = *err;
         request->status = err->status;

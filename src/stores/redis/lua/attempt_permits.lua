@@ -124,16 +124,21 @@ end
 if free >= weight then
   local number = fence(KEYS[3], ARGV[5], us)
   local life = string.format('%.0f', math.max(DAY, lease))
-  if set or not value then
-    redis.call('SET', KEYS[1], string.format('%.0f', free), 'PX', life)
-  end
-  redis.pcall('PEXPIRE', KEYS[6], life)
-  redis.pcall('HSET', KEYS[6], first, ARGV[1] .. ' ' .. string.format('%.0f', number) .. ' ' .. ARGV[6])
-  if left ~= -1 then
-    redis.pcall('HSET', KEYS[6], 'limit', ARGV[8])
+  -- Each PEXPIRE before its key is made: where it is denied there is nothing yet that would stay for ever.
+  redis.call('PEXPIRE', KEYS[6], life)
+  local said = ARGV[1] .. ' ' .. string.format('%.0f', number) .. ' ' .. ARGV[6]
+  if left == -1 then
+    redis.call('HSET', KEYS[6], first, said)
+  else
+    redis.call('HSET', KEYS[6], first, said, 'limit', ARGV[8])
     redis.call('PEXPIRE', KEYS[2], life)
   end
-  redis.pcall('PEXPIRE', KEYS[6], life)
+  redis.call('PEXPIRE', KEYS[6], life)
+  if set or not value then
+    redis.call('SET', KEYS[1], string.format('%.0f', free), 'PX', life)
+  elseif left >= 0 and left < math.max(DAY / 2, lease) then
+    redis.call('PEXPIRE', KEYS[1], life)
+  end
   redis.call('DECRBY', KEYS[1], weight)
   local failed = set_ends(string.format('%.0f', ms + lease))
   if failed then
@@ -141,9 +146,6 @@ if free >= weight then
     return failed
   end
   if left ~= -1 then
-    if left < DAY / 2 or left < lease then
-      redis.call('PEXPIRE', KEYS[1], life)
-    end
     redis.call('PEXPIRE', KEYS[2], life)
   end
   redis.call('ZREM', KEYS[5], ARGV[1] .. ':' .. ARGV[7])

@@ -2,7 +2,7 @@
 -- May this claim in, now? A mutex in the plain layout: one string, as SET NX PX makes it.
 --
 -- KEYS  1 the lock  2 its last fence  3 the claim's tombstone  4 the line of Holdfast's waiters
---       5 what holders say of themselves
+--       5 what holders say of themselves  6 permits (of a semaphore of that name)
 -- ARGV  1 token, "holdfast:<uuid>:<claim>"  2 lease (ms)  3 not after (server's us)
 --       4 '1': stand in the line when refused  5 how long a fence is kept (ms)  6 the claim's note, or ''
 --       7 owner
@@ -24,6 +24,14 @@ if type(held) == 'table' then
     return held
   end
   return {2, 'data', redis.call('TYPE', KEYS[1]).ok}
+end
+if held and string.find(held, '^%-?%d+$') then
+  --#include part_occupant.lua
+  local kind, detail = occupant(KEYS[1], KEYS[6], KEYS[5], math.floor(us / 1000))
+  if kind == 'semaphore' and redis.call('HEXISTS', KEYS[5], 'limit') == 1 then
+    return {2, kind, detail}
+  end
+  held = kind and held
 end
 if held == ARGV[1] then
   local left = raise(KEYS[1], ARGV[2])

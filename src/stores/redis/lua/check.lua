@@ -16,7 +16,7 @@ local needed = {
   'GET k', 'GETRANGE k 0 1', 'STRLEN k', 'SET k 1', 'INCR k', 'INCRBY k 1', 'DECRBY k 1',
   'HGET k f', 'HMGET k f', 'HGETALL k', 'HKEYS k', 'HLEN k', 'HEXISTS k f', 'HSET k f 1', 'HDEL k f',
   'LINDEX k 0', 'LRANGE k 0 0', 'RPUSH k x', 'LREM k 0 x',
-  'ZRANGE k 0 0', 'ZRANGEBYSCORE k 0 1', 'ZCARD k', 'ZCOUNT k 0 1', 'ZSCORE k x', 'ZADD k 1 x', 'ZINCRBY k 1 x',
+  'ZRANGE k 0 0', 'ZRANGEBYSCORE k 0 1', 'ZCARD k', 'ZCOUNT k 0 1', 'ZSCORE k x', 'ZADD k 1 x',
   'ZREM k x', 'ZREMRANGEBYSCORE k 0 1',
 }
 
