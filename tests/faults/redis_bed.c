@@ -59,6 +59,7 @@ int bed_make(void **state)
         redis_again(server);
     }
     redis_text(server, "CLIENT UNPAUSE");
+    redis_text(server, "CONFIG SET requirepass %s", "");
     redis_do(server, "FLUSHALL");
     redis_do(server, "SCRIPT FLUSH");
     redis_forget(server);

@@ -179,6 +179,18 @@ static void the_documented_rights_are_enough(void **state)
     assert_int_equal(redis_int(server, "EXISTS rights"), 0);
 }
 
+/* Without these everything works, but waiters poll, the dead in a fair queue are known later, and less is shown. */
+static bool is_a_nicety(const char *command)
+{
+    static const char *const niceties[] = {"subscribe",     "unsubscribe",    "publish",
+                                           "pubsub|numsub", "client|setname", "hstrlen"};
+
+    for (size_t i = 0; i < sizeof(niceties) / sizeof(niceties[0]); i++)
+        if (strcmp(niceties[i], command) == 0)
+            return true;
+    return false;
+}
+
 static void each_documented_right_is_needed(void **state)
 {
     char  all[2048], said[800], less[64];
@@ -193,8 +205,12 @@ static void each_documented_right_is_needed(void **state)
         snprintf(less, sizeof(less), "-%s", word + 1);
         user_set(least, less);
         redis_do(server, "FLUSHALL");
-        if (all_works("", BED_KINDS, said, sizeof(said)) && all_works("?layout=plain", 1, said, sizeof(said))) {
+        bool fine = all_works("", BED_KINDS, said, sizeof(said)) && all_works("?layout=plain", 1, said, sizeof(said));
+        if (fine && !is_a_nicety(word + 1)) {
             print_error("everything works without %s\n", word);
+            needless++;
+        } else if (!fine && is_a_nicety(word + 1)) {
+            print_error("without %s: %s\n", word, said);
             needless++;
         }
     }
@@ -270,11 +286,11 @@ static void f18_noauth_and_wrongpass(void **state)
     (void)state;
     redis_do(server, "CONFIG SET requirepass sesame");
     snprintf(url, sizeof(url), "redis://127.0.0.1:%d", redis_port(server));
-    must_be_refused(url, "NOAUTH", "sesame");
+    must_be_refused(url, "wants a password", "sesame");
     snprintf(url, sizeof(url), "redis://:se-same@127.0.0.1:%d", redis_port(server));
-    must_be_refused(url, "WRONGPASS", "se-same");
+    must_be_refused(url, "password", "se-same");
     snprintf(url, sizeof(url), "redis://nobody:se-same@127.0.0.1:%d", redis_port(server));
-    must_be_refused(url, "WRONGPASS", "se-same");
+    must_be_refused(url, "password", "se-same");
 
     hf_client *client;
     hf_error   err = {0};
@@ -292,8 +308,8 @@ static void f18_noauth_and_wrongpass(void **state)
     redis_do(server, "CLIENT KILL TYPE normal SKIPME yes");
     int status = hf_acquire(lock, 300, NULL, &err);
     assert_true(status == HF_EREFUSED || status == HF_EUNREACHABLE);
-    if (strstr(err.text, "WRONGPASS") == NULL)
-        fail_msg("'%s' does not say WRONGPASS", err.text);
+    if (strcasestr(err.text, "password") == NULL)
+        fail_msg("'%s' does not speak of the password", err.text);
     assert_null(strstr(err.text, "sesame"));
     redis_do(server, "CONFIG SET requirepass %s", "");
     hf_free(lock);
