@@ -398,6 +398,16 @@ def test_doctor_names_missing_rights(redis):
     assert ask("PING") == b"PONG"  # asking about rights has ended servers
 
 
+def test_doctor_is_content_with_the_documented_rights(redis):
+    with open(os.path.join(ROOT, "docs", "stores", "redis.md")) as file:
+        rules = re.search(r"^ACL SETUSER \S+ (.*)$", file.read(), re.M).group(1).split()
+    redis.server.ask("ACL", "SETUSER", "worker", *[word for word in rules if not word.startswith(">")], ">secret", "+config|get")
+    redis.use(redis.server.url(user="worker:secret@"))
+    examined, found = findings(redis)
+    assert examined.code == 0, examined.out
+    assert severity(found, "rights") == "fine" and "comfort" not in found and "keys" not in found
+
+
 def test_doctor_says_that_waiters_poll(redis):
     redis.use(redis.server.url("?news=off"))
     examined, found = findings(redis)
