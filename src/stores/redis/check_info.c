@@ -41,16 +41,20 @@ static bool info_is(const char *info, const char *field, const char *value)
 static void find_version(hf__check *check, const char *info)
 {
     char redis[32], valkey[32], mode[32];
+    long major;
 
     hf__info_text(info, "redis_version", redis, sizeof redis);
     hf__info_text(info, "valkey_version", valkey, sizeof valkey);
     hf__info_text(info, "redis_mode", mode, sizeof mode);
-    if (strtol(redis, NULL, 10) < 6)
-        hf__check_find(check, HF_NOTABLE, "server", "Redis %s: older than what Holdfast is tested with (6.0 and later)",
+    major = strtol(redis, NULL, 10);
+    if (major < 5)
+        hf__check_find(check, HF_DANGER, "server",
+                       "Redis %s: before 5.0 a script that has asked for the time may not write: nothing can be taken",
                        redis);
     else
-        hf__check_find(check, HF_FINE, "server", "%s %s, up for %" PRId64 " s", *valkey ? "Valkey" : "Redis",
-                       *valkey ? valkey : redis, hf__info_number(info, "uptime_in_seconds"));
+        hf__check_find(check, major < 7 ? HF_NOTABLE : HF_FINE, "server", "%s %s, up for %" PRId64 " s%s",
+                       *valkey ? "Valkey" : "Redis", *valkey ? valkey : redis,
+                       hf__info_number(info, "uptime_in_seconds"), major < 7 ? "; Holdfast is tested with 7.0" : "");
     if (strcmp(mode, "cluster") == 0)
         hf__check_find(check, HF_NOTABLE, "cluster",
                        "this is one node of a cluster: it refuses the names whose slots are on other nodes");

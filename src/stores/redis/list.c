@@ -30,6 +30,7 @@ typedef struct search {
     size_t          count;
     size_t          bytes; /* that they take */
     size_t          pages; /* of scans */
+    bool            typed; /* the server can scan for a type */
 } search;
 
 static int found_add(search *s, const char *name, size_t len)
@@ -153,13 +154,15 @@ static int scan_page(search *s, const char *type, char cursor[32])
     redisReply *reply;
     int         status;
 
-    hf__resp_begin(&text, 6);
+    hf__resp_begin(&text, s->typed ? 6 : 4);
     hf__resp_text(&text, "SCAN");
     hf__resp_text(&text, cursor);
     hf__resp_text(&text, "COUNT");
     hf__resp_text(&text, SCAN_COUNT);
-    hf__resp_text(&text, "TYPE");
-    hf__resp_text(&text, type);
+    if (s->typed) {
+        hf__resp_text(&text, "TYPE");
+        hf__resp_text(&text, type);
+    }
     reply = hf__look_ask(s->look, NULL, &text, &status);
     if (reply == NULL)
         return status;
@@ -173,6 +176,15 @@ static int scan_page(search *s, const char *type, char cursor[32])
     }
     freeReplyObject(reply);
     return status;
+}
+
+/* SCAN has TYPE since 6.0. Without it each round sees all keys, and finds the same. */
+static bool scans_types(const hf__look *look)
+{
+    hf__redis_facts facts;
+
+    hf__conn_facts(look->conn, &facts);
+    return facts.version[0] == '\0' || strtol(facts.version, NULL, 10) >= 6;
 }
 
 /* A scan visits every key, and there may be many: then the time does not suffice, which is no fault of the server. */
@@ -254,6 +266,7 @@ int hf__redis_list(const hf__look *look)
 
     if (one.name != NULL)
         return show(look, &one, 1, &told);
+    s.typed = scans_types(look);
     status = find_all(&s);
     if (status == HF_OK)
         status = show_found(&s);
