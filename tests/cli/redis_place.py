@@ -48,7 +48,7 @@ class Server:
 
     def start(self):
         self.process = self.spawn(*self.args)
-        until(self.answers, "the server answers")
+        until(self.answers, "the server answers", 60)
 
     def spawn(self, *args):
         parent = os.getpid()

@@ -19,6 +19,14 @@ SOUND = ("--appendonly", "yes", "--appendfsync", "everysec")
 
 @pytest.fixture
 def redis():
+    place = RedisPlace()
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def sound():
+    """With a server of which nothing is to be said."""
     place = RedisPlace(*SOUND)
     yield place
     place.close()
@@ -327,10 +335,10 @@ def test_break_never_touches_data(redis):
 # ---- doctor
 
 
-def test_doctor_of_a_sound_server(redis):
-    redis.hold("n")
-    size = redis.server.ask("DBSIZE")
-    examined, found = findings(redis)
+def test_doctor_of_a_sound_server(sound):
+    sound.hold("n")
+    size = sound.server.ask("DBSIZE")
+    examined, found = findings(sound)
     assert examined.code == 0, examined.out
     assert {topic for topic in found if severity(found, topic) == "danger"} == set()
     for topic in ("round trip", "clock", "server", "eviction", "memory", "persistence", "replication", "clients",
@@ -338,115 +346,115 @@ def test_doctor_of_a_sound_server(redis):
         assert severity(found, topic) == "fine", topic
     assert "7." in found["server"]["text"] or "Valkey" in found["server"]["text"] or "8." in found["server"]["text"]
     assert severity(found, "access") == "note" and "without a password" in found["access"]["text"]
-    assert redis.server.ask("DBSIZE") == size and len(redis.claims("n")) == 1
+    assert sound.server.ask("DBSIZE") == size and len(sound.claims("n")) == 1
 
 
-def test_doctor_warns_of_eviction(redis):
-    redis.server.ask("CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
-    assert severity(findings(redis)[1], "eviction") == "note"
-    redis.server.ask("CONFIG", "SET", "maxmemory", "100mb")
-    examined, found = findings(redis)
+def test_doctor_warns_of_eviction(sound):
+    sound.server.ask("CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+    assert severity(findings(sound)[1], "eviction") == "note"
+    sound.server.ask("CONFIG", "SET", "maxmemory", "100mb")
+    examined, found = findings(sound)
     assert examined.code == 78 and severity(found, "eviction") == "danger" and "volatile-ttl" in found["eviction"]["text"]
-    redis.server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
-    assert findings(redis)[0].code == 0
-    redis.server.ask("CONFIG", "SET", "maxmemory", "1")
-    examined, found = findings(redis)
+    sound.server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    assert findings(sound)[0].code == 0
+    sound.server.ask("CONFIG", "SET", "maxmemory", "1")
+    examined, found = findings(sound)
     assert examined.code == 78 and severity(found, "memory") == "danger" and severity(found, "trial write") == "danger"
     assert "OOM" in found["trial write"]["text"] or "memory" in found["trial write"]["text"]
 
 
-def test_doctor_warns_of_a_restart_that_forgets(redis):
-    assert "each second" in findings(redis)[1]["persistence"]["text"]
-    redis.server.ask("CONFIG", "SET", "appendfsync", "always")
-    assert "synced always" in findings(redis)[1]["persistence"]["text"]
-    redis.server.ask("CONFIG", "SET", "appendfsync", "no")
-    assert severity(findings(redis)[1], "persistence") == "note"
-    redis.server.ask("CONFIG", "SET", "appendonly", "no")
-    examined, found = findings(redis)
+def test_doctor_warns_of_a_restart_that_forgets(sound):
+    assert "each second" in findings(sound)[1]["persistence"]["text"]
+    sound.server.ask("CONFIG", "SET", "appendfsync", "always")
+    assert "synced always" in findings(sound)[1]["persistence"]["text"]
+    sound.server.ask("CONFIG", "SET", "appendfsync", "no")
+    assert severity(findings(sound)[1], "persistence") == "note"
+    sound.server.ask("CONFIG", "SET", "appendonly", "no")
+    examined, found = findings(sound)
     assert examined.code == 78 and severity(found, "persistence") == "danger"
-    redis.server.ask("CONFIG", "SET", "save", "3600 1")
-    examined, found = findings(redis)
+    sound.server.ask("CONFIG", "SET", "save", "3600 1")
+    examined, found = findings(sound)
     assert examined.code == 0 and severity(found, "persistence") == "note" and "snapshots" in found["persistence"]["text"]
 
 
-def test_doctor_without_the_right_to_read_settings(redis):
-    redis.server.ask("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", "-config")
-    redis.use(redis.server.url(user="worker:secret@"))
-    redis.server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    redis.server.ask("CONFIG", "SET", "maxmemory", "100mb")
-    examined, found = findings(redis)
+def test_doctor_without_the_right_to_read_settings(sound):
+    sound.server.ask("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", "-config")
+    sound.use(sound.server.url(user="worker:secret@"))
+    sound.server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    sound.server.ask("CONFIG", "SET", "maxmemory", "100mb")
+    examined, found = findings(sound)
     assert examined.code == 78 and severity(found, "eviction") == "danger"  # INFO says it, too
     assert "does not say" in found["persistence"]["text"]
     assert severity(found, "access") == "fine" and b"secret" not in examined.out
 
 
-def test_doctor_names_missing_rights(redis):
-    ask = redis.server.ask
+def test_doctor_names_missing_rights(sound):
+    ask = sound.server.ask
     ask("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", "-hset", "-lrem", "-subscribe")
-    redis.use(redis.server.url(user="worker:secret@"))
-    examined, found = findings(redis)
+    sound.use(sound.server.url(user="worker:secret@"))
+    examined, found = findings(sound)
     assert examined.code == 78 and severity(found, "rights") == "danger"
     assert "HSET" in found["rights"]["text"] and "LREM" in found["rights"]["text"]
     assert "SUBSCRIBE" in found["comfort"]["text"] and severity(found, "comfort") == "note"
     ask("ACL", "SETUSER", "worker", "reset", "on", ">secret", "~app:*", "~holdfast_*", "&*", "+@all")
-    examined, found = findings(redis)
+    examined, found = findings(sound)
     assert severity(found, "keys") == "note" and "redisson_lock_token" in found["keys"]["text"]
     assert severity(found, "trial write") == "fine"
     ask("ACL", "SETUSER", "worker", "reset", "on", ">secret", "~*", "&*", "+@all", "-set")
-    examined, found = findings(redis)
+    examined, found = findings(sound)
     assert examined.code == 78 and severity(found, "trial write") == "danger"
     assert ask("PING") == b"PONG"  # asking about rights has ended servers
 
 
-def test_doctor_is_content_with_the_documented_rights(redis):
+def test_doctor_is_content_with_the_documented_rights(sound):
     with open(os.path.join(ROOT, "docs", "stores", "redis.md")) as file:
         rules = re.search(r"^ACL SETUSER \S+ (.*)$", file.read(), re.M).group(1).split()
-    redis.server.ask("ACL", "SETUSER", "worker", *[word for word in rules if not word.startswith(">")], ">secret", "+config|get")
-    redis.use(redis.server.url(user="worker:secret@"))
-    examined, found = findings(redis)
+    sound.server.ask("ACL", "SETUSER", "worker", *[word for word in rules if not word.startswith(">")], ">secret", "+config|get")
+    sound.use(sound.server.url(user="worker:secret@"))
+    examined, found = findings(sound)
     assert examined.code == 0, examined.out
     assert severity(found, "rights") == "fine" and "comfort" not in found and "keys" not in found
 
 
-def test_doctor_says_that_waiters_poll(redis):
-    redis.use(redis.server.url("?news=off"))
-    examined, found = findings(redis)
+def test_doctor_says_that_waiters_poll(sound):
+    sound.use(sound.server.url("?news=off"))
+    examined, found = findings(sound)
     assert examined.code == 0 and severity(found, "news") == "note" and "poll" in found["news"]["text"]
 
 
-def test_doctor_warns_of_replicas(redis, start):
-    replica = start("--replicaof", "127.0.0.1", str(redis.server.port))
-    until(lambda: b"connected_slaves:1" in redis.server.ask("INFO", "replication"), "the replica follows")
-    examined, found = findings(redis)
+def test_doctor_warns_of_replicas(sound, start):
+    replica = start("--replicaof", "127.0.0.1", str(sound.server.port))
+    until(lambda: b"connected_slaves:1" in sound.server.ask("INFO", "replication"), "the replica follows")
+    examined, found = findings(sound)
     assert severity(found, "replication") == "note" and "1 replica," in found["replication"]["text"]
     examined, found = findings(replica)
     assert examined.code == 69 or (examined.code == 78 and severity(found, "replication") == "danger")
     assert b"replica" in examined.out + examined.err
 
 
-def test_doctor_warns_of_too_few_clients(redis):
-    redis.server.ask("CONFIG", "SET", "maxclients", "12")
-    idle = [redis.server.open() for _ in range(10)]
-    examined, found = findings(redis)
+def test_doctor_warns_of_too_few_clients(sound):
+    sound.server.ask("CONFIG", "SET", "maxclients", "12")
+    idle = [sound.server.open() for _ in range(10)]
+    examined, found = findings(sound)
     for connection in idle:
         connection.close()
     assert examined.code == 78 and severity(found, "clients") == "danger" and "of 12" in found["clients"]["text"]
 
 
-def test_doctor_of_a_server_that_runs_a_script_without_end(redis):
-    redis.server.ask("CONFIG", "SET", "busy-reply-threshold", "50")
-    with redis.server.open() as connection:
+def test_doctor_of_a_server_that_runs_a_script_without_end(sound):
+    sound.server.ask("CONFIG", "SET", "busy-reply-threshold", "50")
+    with sound.server.open() as connection:
         connection.sendall(b"*3\r\n$4\r\nEVAL\r\n$17\r\nwhile true do end\r\n$1\r\n0\r\n")
-        until(lambda: not redis.server.answers(), "the server is busy")
-        examined, found = findings(redis)
-        redis.server.ask("SCRIPT", "KILL")
+        until(lambda: not sound.server.answers(), "the server is busy")
+        examined, found = findings(sound)
+        sound.server.ask("SCRIPT", "KILL")
     assert examined.code in (69, 78) and (b"BUSY" in examined.out + examined.err or b"script" in examined.out + examined.err)
     assert examined.code == 69 or severity(found, "server") == "danger"
 
 
-def test_doctor_without_a_server(redis):
-    redis.server.stop()
-    examined = redis.run("doctor")
+def test_doctor_without_a_server(sound):
+    sound.server.stop()
+    examined = sound.run("doctor")
     assert examined.code == 69 and examined.out == b"" and b"127.0.0.1" in examined.err
 
 
