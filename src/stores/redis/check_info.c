@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a server's INFO means for locks. INFO may be asked where CONFIG may not, so as much as possible comes from it. */
+/* What a server's INFO means for locks. INFO may be asked where CONFIG may not, so as much as can be comes from it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
