@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The errors of Redis and Valkey. An error inside a script comes as it is from newer servers, and from older ones behind
- * "ERR Error running script"; so their words are looked for anywhere in the text.
+ * The errors of Redis and Valkey. An error inside a script comes as it is from newer servers, and from older ones
+ * behind "ERR Error running script"; so their words are looked for anywhere in the text.
  */
 #include "stores/redis/answer.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * attempt: one script per kind decides, by the server's clock; here its inputs are written and its verdict is read. What
- * the answers mean stands at the head of lua/attempt_mutex.lua.
+ * attempt: one script per kind decides, by the server's clock; here its inputs are written and its verdict is read.
+ * What the answers mean stands at the head of lua/attempt_mutex.lua.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -28,9 +28,9 @@
  *   holdfast_news:<uuid>                 a client's own channel
  *
  * An owner is "<uuid>:<decimal>": the uuid is the client's, of version 8, by which scripts tell Holdfast's clients from
- * Redisson's (version 4); the decimal is the claim's id, so that an attempt may be repeated, and so that it can be listed
- * and broken: 40 digits, 20 for each half of the id, with leading zeros. hf__layout_claim() reads it back. (Nothing in
- * Redisson parses an owner.)
+ * Redisson's (version 4); the decimal is the claim's id, so that an attempt may be repeated, and so that it can be
+ * listed and broken: 40 digits, 20 for each half of the id, with leading zeros. hf__layout_claim() reads it back.
+ * (Nothing in Redisson parses an owner.)
  *
  * A permit of a semaphore is 16 bytes: the claim's id, with the permit's index (from 0) added to its last four bytes as
  * a big-endian number modulo 2^32. The permits of one claim end at one time; so the claim is the first of such a run.
@@ -97,8 +97,8 @@ static inline int64_t hf__mark_seen(int64_t mark)
     return mark >> 6;
 }
 
-/* A growing piece of text for keys and commands; starts zeroed, or with `borrowed` room of the caller's, which it leaves
- * when it outgrows it. */
+/* A growing piece of text for keys and commands; starts zeroed, or with `borrowed` room of the caller's, which it
+ * leaves when it outgrows it. */
 typedef struct hf__text {
     char  *bytes; /* ended by a NUL that does not count */
     size_t len, room;
@@ -129,8 +129,8 @@ size_t hf__layout_brackets(const char *name, size_t len);
 
 bool hf__layout_add(hf__text *text, const void *bytes, size_t len);
 
-/* "holdfast_news:<uuid>". Payloads: "n" and a lock's name (without the URL's prefix): look again at this name; "c" and the
- * 40 digits of a claim's id (hf__layout_digits): this one may get in. Whoever hears them posts at once, whether the
+/* "holdfast_news:<uuid>". Payloads: "n" and a lock's name (without the URL's prefix): look again at this name; "c" and
+ * the 40 digits of a claim's id (hf__layout_digits): this one may get in. Whoever hears them posts at once, whether the
  * claim is watched already or not: its verdict may still be on its way. */
 bool hf__layout_own_channel(hf__text *text, const hf_id *client);
 

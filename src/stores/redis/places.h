@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The places of this client in fair queues. Redisson's waiters count as dead at a time that stands in the queue, and
- * subtract from the times of those behind them; so ours are raised every third of how long a place lives, all that are due
- * in one write, as a part of the store's pump. A place is kept as long as its claim's lease since the last attempt: who
- * waits asks again before (contract 5).
+ * subtract from the times of those behind them; so ours are raised every third of how long a place lives, all that are
+ * due in one write, as a part of the store's pump. A place is kept as long as its claim's lease since the last attempt:
+ * who waits asks again before (contract 5).
  *
  * Locks: places->mutex, for moments; never in a system call, and never with the connection's.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The store on one Redis or Valkey server: opening and closing, and which verb goes where. Three schemes, one store: over
- * TCP, over TLS, over a Unix socket.
+ * The store on one Redis or Valkey server: opening and closing, and which verb goes where. Three schemes, one store:
+ * over TCP, over TLS, over a Unix socket.
  */
 #include "stores/redis/redis.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The Redis store between its files. Its verbs on claims (attempt, release, renew) are one script each: begin() puts the
- * command together in a verb object, the connection carries it, and the reply completes the request on whatever thread
- * reads it. list, break and check (look.h) are conversations inside drive().
+ * The Redis store between its files. Its verbs on claims (attempt, release, renew) are one script each: begin() puts
+ * the command together in a verb object, the connection carries it, and the reply completes the request on whatever
+ * thread reads it. list, break and check (look.h) are conversations inside drive().
  */
 #ifndef HF_STORES_REDIS_REDIS_H
 #define HF_STORES_REDIS_REDIS_H
@@ -65,7 +65,7 @@ struct hf__verb {
     char              room[]; /* the command and the name, as long as they fit */
 };
 
-/* A verb for the request's claim, with `keys` keys of its name to come. NULL: no memory, and the request is completed. */
+/* A verb for the request's claim, with `keys` keys of its name to come. NULL: no memory, and the request is over. */
 hf__verb *hf__verb_new(hf__redis *store, hf_request *request, hf__verb_answer *answer, size_t keys);
 
 /* Begins the command: hf__resp_script(), with the keys then to be added, and the arguments. */

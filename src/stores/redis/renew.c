@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * renew: one small script per claim, all of them in a few writes. Each claim has its own answer; what the server says of
- * one, or does not say, leaves the others alone.
+ * renew: one small script per claim, all of them in a few writes. Each claim has its own answer; what the server says
+ * of one, or does not say, leaves the others alone.
  *
- * A batch is one piece of memory beside its text. Its commands may complete on several threads; what they share is atomic.
+ * A batch is one piece of memory beside its text. Its commands may complete on several threads; what they share is
+ * atomic.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +131,7 @@ static void item_done(hf__command *command, redisReply *reply, const hf_error *e
         batch_complete(b);
 }
 
-/* ---- The commands of a batch --------------------------------------------------------------------------------------- */
+/* ---- The commands of a batch ------------------------------------------------------------------------------------ */
 
 static void add_mutex(hf__text *text, const char *name, size_t len, const char *owner, const hf_renewal *renewal)
 {

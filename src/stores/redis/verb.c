@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A verb: one command with a script, from its text to the completion of its request. It is one piece of memory, with room
- * for the command and the name. It may be done on another thread before hf__verb_send() returns.
+ * A verb: one command with a script, from its text to the completion of its request. It is one piece of memory, with
+ * room for the command and the name. It may be done on another thread before hf__verb_send() returns.
  */
 #include <inttypes.h>
 #include <stdio.h>
