@@ -27,6 +27,7 @@ extern const api_group group_loss;      /* grants that end unasked */
 extern const api_group group_callbacks; /* the lost callback */
 extern const api_group group_waiting;   /* waits, cancelling, what they cost */
 extern const api_group group_queues;    /* who is next */
+extern const api_group group_lines;     /* many waiters of one client */
 extern const api_group group_soak;      /* many threads, many rounds */
 extern const api_group group_rw;        /* readers and writers */
 extern const api_group group_permits;   /* semaphores */

@@ -169,8 +169,11 @@ static void take_answer(hf__verb *verb, const redisReply *reply)
     }
 }
 
+/* Whether a refused attempt stands in the line of those that are told: ARGV[4]. */
+enum stand { STAND_NOT, STAND, STAND_YIELDING };
+
 /* ARGV 2 to 6 of all attempts. Where no news is heard nobody stands in a line that is told by news. */
-static void add_terms(hf__verb *verb, bool queue)
+static void add_terms(hf__verb *verb, enum stand stand)
 {
     const hf__redis *store = verb->store;
     const hf_claim  *claim = verb->request->claim;
@@ -178,14 +181,21 @@ static void add_terms(hf__verb *verb, bool queue)
 
     hf__resp_number(text, claim->lease_ms);
     hf__resp_number(text, verb->request->not_after_us);
-    hf__resp_text(text, queue ? "1" : "0");
+    hf__resp_number(text, stand);
     hf__resp_number(text, store->config.fence_plain_counter ? 0 : store->config.fence_keep_ms);
     hf__resp_text(text, claim->note != NULL ? claim->note : "");
 }
 
-static bool in_line(const hf__verb *verb)
+static enum stand queueing(const hf__verb *verb)
 {
-    return verb->request->queue && !hf__news_refused(verb->store->news);
+    return verb->request->queue ? STAND : STAND_NOT;
+}
+
+static enum stand in_line(const hf__verb *verb)
+{
+    if (!verb->request->queue || hf__news_refused(verb->store->news))
+        return STAND_NOT;
+    return verb->request->yield ? STAND_YIELDING : STAND;
 }
 
 static void begin_mutex(hf__verb *verb)
@@ -202,7 +212,7 @@ static void begin_mutex(hf__verb *verb)
     hf__verb_suffix(verb, HF__PERMITS);
     hf__verb_key(verb, HF__HOLDERS);
     hf__resp_bytes(&verb->text, verb->owner, HF__OWNER_TEXT - 1);
-    add_terms(verb, claim->fair ? verb->request->queue : in_line(verb));
+    add_terms(verb, claim->fair ? queueing(verb) : in_line(verb));
     hf__resp_number(&verb->text,
                     claim->fair ? hf__redis_place_ms(verb->store, claim) : verb->store->config.fair_wait_ms);
 }
@@ -220,7 +230,7 @@ static void begin_rw(hf__verb *verb)
     hf__verb_key(verb, HF__QUEUE);
     hf__verb_key(verb, HF__SCORES);
     hf__resp_bytes(&verb->text, verb->owner, HF__OWNER_TEXT - 1);
-    add_terms(verb, verb->request->queue);
+    add_terms(verb, queueing(verb));
     hf__resp_text(&verb->text, verb->request->claim->mode == HF_MODE_EXCLUSIVE ? "1" : "0");
 }
 
@@ -238,7 +248,7 @@ static void begin_permits(hf__verb *verb)
     hf__verb_key(verb, HF__QUEUE);
     hf__verb_key(verb, HF__SCORES);
     hf__resp_bytes(&verb->text, verb->owner, HF__OWNER_TEXT - 1);
-    add_terms(verb, verb->request->queue);
+    add_terms(verb, queueing(verb));
     hf__resp_number(&verb->text, claim->weight);
     hf__resp_number(&verb->text, claim->limit);
     hf__verb_key(verb, HF__CHANNEL_PERMITS);
@@ -262,19 +272,30 @@ static void begin_plain(hf__verb *verb)
     hf__resp_bytes(&verb->text, verb->owner, HF__OWNER_TEXT - 1);
 }
 
+static bool refuse_at_once(hf_request *request, int status)
+{
+    request->store_data = NULL;
+    request->status = status;
+    request->done(request);
+    return true;
+}
+
 /* A claim that can never be granted; false where it can. */
 static bool is_impossible(hf_request *request)
 {
     const hf_claim *claim = request->claim;
 
-    if (claim->kind != HF_KIND_SEMAPHORE || (claim->weight >= 1 && claim->weight <= claim->limit))
+    if (claim->kind != HF_KIND_SEMAPHORE)
         return false;
-    request->store_data = NULL;
-    request->status =
-        hf__fail(&request->err, HF_EINVALID, "a claim for %" PRId64 " of %" PRId64 " can never be granted",
-                 claim->weight, claim->limit);
-    request->done(request);
-    return true;
+    if (claim->weight < 1 || claim->weight > claim->limit)
+        return refuse_at_once(request, hf__fail(&request->err, HF_EINVALID,
+                                                "a claim for %" PRId64 " of %" PRId64 " can never be granted",
+                                                claim->weight, claim->limit));
+    if (claim->weight > HF__WEIGHT_MAX)
+        return refuse_at_once(request, hf__fail(&request->err, HF_EUNSUPPORTED,
+                                                "on Redis one claim takes %d permits at most, and not %" PRId64,
+                                                HF__WEIGHT_MAX, claim->weight));
+    return false;
 }
 
 void hf__redis_attempt(hf__redis *store, hf_request *request)

@@ -3,7 +3,8 @@
 --
 -- KEYS  1 the lock  2 its last fence  3 the claim's tombstone  4 the line of waiters  5 the fair queue  6 its scores
 --       7 permits (of a semaphore of that name)  8 what holders say of themselves
--- ARGV  1 owner  2 lease (ms)  3 not after (server's us)  4 '1': stand in the line when refused
+-- ARGV  1 owner  2 lease (ms)  3 not after (server's us)  4 '1': stand in the line when refused; '2': and be
+--       refused where another one stands at its head, although the lock is free
 --       5 how long a fence is kept (ms); '0': Redisson's counter  6 the claim's note, or ''  7 a fair head's time (ms)
 -- Sets  the fence; the lock with its TTL; a place in the line. An attempt that finds its own grant renews it.
 -- Answers  {1, lease left, fence}   granted
@@ -45,6 +46,10 @@ if kind then
 else
   local score
   detail, score = head_of(KEYS[5], KEYS[6], ms, tonumber(ARGV[7]), true)
+  local first = not detail and ARGV[4] == '2' and redis.call('ZRANGE', KEYS[4], 0, 0)[1]
+  if first and first ~= ARGV[1] then
+    detail, score = first, ms + 100 -- it was told, and may be dead
+  end
   if not detail then
     local answer = grant()
     redis.call('ZREM', KEYS[4], ARGV[1])
@@ -54,7 +59,7 @@ else
 end
 
 local ear = 0
-if ARGV[4] == '1' then
+if ARGV[4] ~= '0' then
   local life = raise(KEYS[4], ARGV[2])
   redis.call('ZADD', KEYS[4], 'NX', string.format('%.0f', us), ARGV[1])
   if life == -2 then
@@ -65,4 +70,4 @@ if ARGV[4] == '1' then
   end
 end
 return {0, left, detail, who(detail), 0, ear, redis.call('HGET', KEYS[8], detail) or '',
-        redis.call('GET', KEYS[2]) or ''}
+        kind and redis.call('GET', KEYS[2]) or ''}

@@ -4,7 +4,7 @@
 -- KEYS  1 the lock  2 its last fence  3 the claim's tombstone  4 the line of Holdfast's waiters
 --       5 what holders say of themselves  6 permits (of a semaphore of that name)
 -- ARGV  1 token, "holdfast:<uuid>:<claim>"  2 lease (ms)  3 not after (server's us)
---       4 '1': stand in the line when refused  5 how long a fence is kept (ms)  6 the claim's note, or ''
+--       4 as in attempt_mutex.lua  5 how long a fence is kept (ms)  6 the claim's note, or ''
 --       7 owner
 -- Sets  the fence; the lock with its TTL; a place in the line.
 -- Answers as attempt_mutex.lua; the ear is 1 where a foreign holder will tell nobody.
@@ -37,7 +37,11 @@ if held == ARGV[1] then
   local left = raise(KEYS[1], ARGV[2])
   return {1, math.max(left, tonumber(ARGV[2])), tonumber(redis.call('GET', KEYS[2]) or 0)}
 end
-if not held then
+local first = not held and ARGV[4] == '2' and redis.call('ZRANGE', KEYS[4], 0, 0)[1]
+if first == ARGV[7] then
+  first = false
+end
+if not held and not first then
   local number = fence(KEYS[2], ARGV[5], us)
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   if ARGV[6] ~= '' then
@@ -48,13 +52,13 @@ if not held then
   redis.call('ZREM', KEYS[4], ARGV[7])
   return {1, tonumber(ARGV[2]), number}
 end
-local holder = string.sub(held, 1, 9) == 'holdfast:' and string.sub(held, 10) or ''
-if ARGV[4] == '1' then
+local holder = first or (string.sub(held, 1, 9) == 'holdfast:' and string.sub(held, 10) or '')
+if ARGV[4] ~= '0' then
   local life = raise(KEYS[4], ARGV[2])
   redis.call('ZADD', KEYS[4], 'NX', string.format('%.0f', us), ARGV[7])
   if life == -2 then
     redis.call('PEXPIRE', KEYS[4], ARGV[2])
   end
 end
-return {0, redis.call('PTTL', KEYS[1]), holder, who(holder), 0, holder == '' and 1 or 0,
+return {0, first and 100 or redis.call('PTTL', KEYS[1]), holder, who(holder), 0, holder == '' and 1 or 0,
         redis.call('HGET', KEYS[5], holder) or '', redis.call('GET', KEYS[2]) or ''}
