@@ -16,7 +16,7 @@
 #define BATCH 64
 #define WAKES 64
 #define UNSENT_MAX (1u << 20) /* what is in the link's buffer cannot be taken back when its deadline has passed */
-#define IDLE_MS 200           /* a link that was silent for so long is looked at before it is used */
+#define IDLE_US 500           /* a link that was silent for so long is looked at before it is used */
 
 /* Ten new connections a second while nothing works, and three at once before that. */
 #define GATE_MS 100
@@ -249,7 +249,7 @@ static void check_idle(hf__conn *conn)
     hf__link *link = conn->link;
 
     if (link == NULL || conn->opening || conn->sending || conn->queue.head < conn->queue.sent ||
-        hf__now_us() - conn->heard_us < IDLE_MS * HF_US_PER_MS || !hf__link_is_dead(link))
+        hf__now_us() - conn->heard_us < IDLE_US || !hf__link_is_dead(link))
         return;
     hf__fail(&conn->why, HF_EUNREACHABLE, "the Redis server %s closed the connection", conn->where);
     forget_link(conn);
