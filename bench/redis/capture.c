@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/redis.h"
+#include "redis.h"
 
 #define HOUR_US 3600000000LL
 #define SKIPPED 2 /* the first pair loads scripts and says who we are */

@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "redis/turns.h"
+#include "turns.h"
 
 #define ROUNDS 7
 #define HOLD_US 700

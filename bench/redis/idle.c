@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "redis/redis.h"
+#include "redis.h"
 
 #define WAITERS 20
 #define SECONDS 12

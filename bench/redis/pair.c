@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "redis/redis.h"
+#include "redis.h"
 
 #define ROUNDS 15
 #define PAIRS 1500

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The benchmarks of the Redis store, on a server that each starts for itself. */
-#include "redis/redis.h"
+#include "redis.h"
 
 const bench_entry bench_table[] = {
     {"pair", bench_redis_pair}, {"threads", bench_redis_threads}, {"handoff", bench_redis_handoff},

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "redis/redis.h"
+#include "redis.h"
 
 #define THREADS 16
 #define ROUNDS 9

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The game of turns.h. Players are forked before their process has a client or a thread. */
-#include "redis/turns.h"
+#include "turns.h"
 
 #include <pthread.h>
 #include <signal.h>

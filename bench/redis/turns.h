@@ -6,7 +6,7 @@
 #ifndef HF_BENCH_REDIS_TURNS_H
 #define HF_BENCH_REDIS_TURNS_H
 
-#include "redis/redis.h"
+#include "redis.h"
 
 typedef struct turns_setup {
     int  processes, threads;

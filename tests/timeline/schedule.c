@@ -6,14 +6,15 @@
  *   exclusion   no two incompatible grants within their local deadlines
  *   fence       exclusive fences of a name rise in the order of grants
  *   deadline    no grant's local deadline lies beyond what the store keeps (contract 1, 7, 8)
- *   awake       with a network that loses nothing, nobody sleeps long beside a place or a name that is free (contract 6)
+ *   awake       with a network that loses nothing, nobody sleeps long beside a place or a name that is free (contract
+ *               6)
  *   ghost       no claim is in the store whose handle is idle, once nothing of its client is on its way or owed
  *   clean       when all have ended and the leases are over, the store holds nothing (contract 2, 3, 4)
  *
  *      schedule [--unordered] [--seed N] [--steps N]
  *
- * "unordered": the store does not promise an order, so that waiters of a client stand in lines; two handles per peer and
- * name then. A seed fixes the whole run. It ends at the first violation with the seed and the last lines of the log.
+ * "unordered": the store does not promise an order, so that waiters of a client stand in lines; two handles per peer
+ * and name then. A seed fixes the whole run. It ends at the first violation with the seed and the last lines of the log.
  */
 #include <inttypes.h>
 #include <stdio.h>
