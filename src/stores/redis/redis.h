@@ -40,6 +40,9 @@ void hf__redis_renew(hf__redis *store, hf_request *request);
 /* drive() of a renewal that was begun. */
 void hf__redis_renew_drive(hf_request *request);
 
+/* Each permit is an entry of its own in the server: a claim for more than these would hold it up. */
+#define HF__WEIGHT_MAX 10000
+
 /* ---- verb.c: one command on its way. */
 
 typedef struct hf__verb hf__verb;

@@ -87,10 +87,24 @@ static void begin_plain(hf__verb *verb)
     add_terms(verb);
 }
 
+/* What no attempt can have asked the server for. */
+static bool is_nothing(hf_request *request)
+{
+    if (request->claim->kind != HF_KIND_SEMAPHORE || request->claim->weight <= HF__WEIGHT_MAX)
+        return false;
+    request->store_data = NULL;
+    request->status = HF_OK;
+    request->done(request);
+    return true;
+}
+
 void hf__redis_release(hf__redis *store, hf_request *request)
 {
-    hf__verb *verb = hf__verb_new(store, request, take_answer, 6);
+    hf__verb *verb;
 
+    if (is_nothing(request))
+        return;
+    verb = hf__verb_new(store, request, take_answer, 6);
     if (verb == NULL)
         return;
     if (request->claim->fair)

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
-local OWNER = '^%x+%-%x+%-%x+%-%x+%-%x+:%d+'
+local OWNER = '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+'
 
 -- readers_gone(lock, base, all): takes out readers whose own keys have ended. True: none is left, and the key is gone.
 -- `base` is what the names of these keys begin with, `all` the hash. A Redisson reader has one key for each level.
