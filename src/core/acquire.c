@@ -117,15 +117,10 @@ static int undone(hf__acquire *a, int64_t now_us)
     return finish(a, a->status);
 }
 
-static bool is_cancelled(const hf__acquire *a)
-{
-    return a->cancelled || (a->bounds.cancels != NULL && atomic_load(a->bounds.cancels) != a->bounds.cancels_seen);
-}
-
 /* Whether the wait must end now. The status of a wait that has run out is the last answer's. */
 static bool is_over(hf__acquire *a, int64_t now_us)
 {
-    if (is_cancelled(a))
+    if (hf__acquire_is_cancelled(a))
         a->status = hf__fail(&a->err, HF_CANCELLED, "the wait was cancelled");
     else if (a->lock->client->closed)
         a->status = hf__fail(&a->err, HF_ECLOSED, "the client was closed");
@@ -318,7 +313,7 @@ static int enter(hf__acquire *a, int64_t now_us)
         lock->cancel_next = false;
         a->cancelled = true;
     }
-    if (is_cancelled(a))
+    if (hf__acquire_is_cancelled(a))
         return finish(a, hf__fail(&a->err, HF_CANCELLED, "the wait was cancelled"));
     if (a->by_handle)
         return at_gate(a, now_us);
@@ -472,7 +467,7 @@ bool hf__acquire_hand_over(hf__acquire *a, int64_t now_us)
 {
     bool asleep = a->phase == HF__PHASE_LINE || (a->phase == HF__PHASE_WAIT && a->failures == 0);
 
-    if (!asleep || a->handed != HF__HANDED_NO || is_cancelled(a) || now_us >= a->until_us)
+    if (!asleep || a->handed != HF__HANDED_NO || hf__acquire_is_cancelled(a) || now_us >= a->until_us)
         return false;
     if (a->sleeper.topic == NULL && !hf__hub_join(&a->lock->client->hub, &a->sleeper, &a->hold->claim))
         return false;
@@ -483,52 +478,4 @@ bool hf__acquire_hand_over(hf__acquire *a, int64_t now_us)
     a->request.owner = a;
     a->request.done = handed_done;
     return true;
-}
-
-/* The handle's own grant, that a waiter at its gate waits for. */
-static bool gate_is_lost(const hf_lock *lock)
-{
-    const hf__hold *hold = hf__hold_find(lock->client, lock->number, lock->name, lock->name_len);
-
-    return hold != NULL && hold->state == HF__HOLD_LOST;
-}
-
-bool hf__acquire_is_due(const hf__acquire *a, int64_t now_us)
-{
-    if (a->handed != HF__HANDED_NO)
-        return a->handed == HF__HANDED_ANSWERED;
-    if (is_cancelled(a) || a->lock->client->closed || now_us >= a->wake_us)
-        return true;
-    if (a->phase == HF__PHASE_LINE)
-        return !hf__line_waits(a, now_us);
-    if (a->phase == HF__PHASE_GATE)
-        return !a->lock->gate_taken || gate_is_lost(a->lock);
-    return a->sleeper.count != a->seen;
-}
-
-/* From now on it has one server timeout, like everything that must end. */
-void hf__acquire_cancel(hf__acquire *a)
-{
-    int64_t budget_us = hf__after_ms(hf__now_us(), a->lock->client->server_timeout_ms);
-
-    a->cancelled = true;
-    if (budget_us < a->budget_us)
-        a->budget_us = budget_us;
-    a->nudge(a);
-}
-
-void hf__acquires_nudge(hf_lock *lock)
-{
-    hf__acquire *a;
-
-    DL_FOREACH (lock->acquires, a)
-        a->nudge(a);
-}
-
-void hf__acquires_nudge_all(hf_client *client)
-{
-    hf__acquire *a;
-
-    DL_FOREACH2 (client->acquires, a, client_next)
-        a->nudge(a);
 }

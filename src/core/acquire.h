@@ -105,6 +105,9 @@ bool hf__acquire_is_due(const hf__acquire *acquire, int64_t now_us);
  * mutex. Then acquire->request is to be begun, without the mutex, whatever became of the release. */
 bool hf__acquire_hand_over(hf__acquire *acquire, int64_t now_us);
 
+/* Cancelled by itself, or with the larger one that it is a part of. Under the mutex. */
+bool hf__acquire_is_cancelled(const hf__acquire *acquire);
+
 /* Ends this acquire as cancelled, at its next step. Under the mutex. */
 void hf__acquire_cancel(hf__acquire *acquire);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Driving an acquire on the calling thread: its requests are blocking calls; it sleeps on a condition, or in the store's
- * doze(), so that it hears the news itself and no other thread must wake it. One of a client's sleepers dozes; when it
- * leaves, the next one takes its place.
+ * Driving an acquire on the calling thread: its requests are blocking calls; it sleeps on a condition, or in the
+ * store's doze(), so that it hears the news itself and no other thread must wake it. One of a client's sleepers
+ * dozes; when it leaves, the next one takes its place.
  */
 #include <pthread.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Local queues. Where a store keeps no order, many waiters of one client for one name would only crowd it: so they
- * stand in a line, and the first of them, the front, speaks with the store for all. There is a line for each name, kind,
- * mode and weight that somebody waits for.
+ * stand in a line, and the first of them, the front, speaks with the store for all. There is a line for each name,
+ * kind, mode and weight that somebody waits for.
  *
  * Every hand-over still goes through the store, so that the fence rises: when a grant of this client ends by a release,
  * the front's next attempt is sent in the same write, right behind it. After TURNS_MAX such turns the front gives way

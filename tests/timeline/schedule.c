@@ -13,8 +13,9 @@
  *
  *      schedule [--unordered] [--seed N] [--steps N]
  *
- * "unordered": the store does not promise an order, so that waiters of a client stand in lines; two handles per peer
- * and name then. A seed fixes the whole run. It ends at the first violation with the seed and the last lines of the log.
+ * "unordered": the store does not promise an order, so that waiters of a client stand in lines; two handles per
+ * peer and name then. A seed fixes the whole run. It ends at the first violation with the seed and the last lines
+ * of the log.
  */
 #include <inttypes.h>
 #include <stdio.h>
