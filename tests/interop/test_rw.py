@@ -58,9 +58,10 @@ def test_holdfast_downgrades(place, reader):
     a, r, w = place.actor("holdfast"), place.actor(reader), place.actor(reader)
     a.take(place.name, "writer", 0, LEASE_MS)
     a.take(place.name, "reader", 0, LEASE_MS)
-    wants_write = w.start(place.name, "writer", 60000, LEASE_MS)
     wants_read = r.start(place.name, "reader", 60000, LEASE_MS)
-    time.sleep(0.3)
+    time.sleep(0.2)  # a reader that comes after a writer stands behind it
+    wants_write = w.start(place.name, "writer", 60000, LEASE_MS)
+    time.sleep(0.2)
     assert not wants_read.done()
     released = time.monotonic()
     a.give(place.name, "writer")

@@ -5,7 +5,8 @@
 -- ARGV  1 owner  2 Redisson's channel  3 '1': the claim waits as a writer
 --       4 until when an unanswered attempt may come (server's us); '0': none  5 keep the grant for that long (ms); '0'
 --       6 '1': turn the writer into a reader
--- Sets  the tombstone; when kept the TTLs of the grant, up or down; when turned, the reader's own key.
+-- Sets  the tombstone; when kept the TTLs of the grant, up or down; when turned, the reader's own key; the lock's TTL down
+--       to that of the reader that is left and lives longest, by which Redisson's writers go.
 -- Answers  1: there was a grant or a place; 0
 -- Publishes on Redisson's channel '1' when a writer has left, waits no more or became a reader, '0' when the last reader
 -- has left.
@@ -31,6 +32,23 @@ if ARGV[6] == '1' then
   redis.call('HDEL', KEYS[1], field)
   redis.pcall('PUBLISH', ARGV[2], '1')
   return 1
+end
+
+-- lower(lock, base, all): the lock ends with the last of its readers (`base`, `all`: as readers_gone() has them).
+local function lower(lock, base, all)
+  local most = -1
+  for i = 1, #all, 2 do
+    for level = 1, all[i] ~= 'mode' and math.min(tonumber(all[i + 1]) or 1, 1000) or 0 do
+      local left = redis.call('PTTL', base .. all[i] .. ':rwlock_timeout:' .. level)
+      if left == -1 then
+        return
+      end
+      most = math.max(most, left)
+    end
+  end
+  if most > 0 and most < redis.call('PTTL', lock) then
+    redis.call('PEXPIRE', lock, most)
+  end
 end
 
 local found, kept = held, held == 1 and ARGV[5] ~= '0'
@@ -60,10 +78,13 @@ if held == 1 and not kept then
     left = 0
   elseif left > 1 and left <= 65 then
     --#include part_occupant.lua
-    local all = redis.call('HGETALL', KEYS[1])
-    if redis.call('HGET', KEYS[1], 'mode') == 'read' and
-        readers_gone(KEYS[1], string.sub(KEYS[3], 1, -(#ARGV[1] + 18)), all) then
-      left = 0
+    local all, base = redis.call('HGETALL', KEYS[1]), string.sub(KEYS[3], 1, -(#ARGV[1] + 18))
+    if redis.call('HGET', KEYS[1], 'mode') == 'read' then
+      if readers_gone(KEYS[1], base, all) then
+        left = 0
+      else
+        lower(KEYS[1], base, all)
+      end
     end
   end
   if writer or left == 0 then
