@@ -88,7 +88,7 @@ void hf__places_forget(hf__places *places, const hf_id *claim)
     free(place);
 }
 
-/* ---- A refresh ----------------------------------------------------------------------------------------------------- */
+/* ---- A refresh ------------------------------------------------------------------------------------ */
 
 static void refresh_free(hf__refresh *refresh)
 {
@@ -168,9 +168,10 @@ static void add_errand(hf__refresh *refresh, hf__place *place, size_t count)
 
     e->refresh = refresh;
     e->from = refresh->text.len;
-    hf__resp_script(&refresh->text, &hf__script_places, 2, 1 + count);
+    hf__resp_script(&refresh->text, &hf__script_places, 3, 1 + count);
     hf__resp_prefix(&refresh->text, HF__QUEUE, place->name, place->name_len);
     hf__resp_prefix(&refresh->text, HF__SCORES, place->name, place->name_len);
+    hf__resp_bytes(&refresh->text, place->name, place->name_len);
     hf__resp_number(&refresh->text, store->config.fair_wait_ms);
     for (; count > 0; count--, place = place->hh.next) {
         hf_claim claim = {.id = place->id};

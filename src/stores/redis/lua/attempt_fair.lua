@@ -44,14 +44,15 @@ if not kind and (not head or head == ARGV[1]) then
   return answer
 end
 
--- How long a place lives: `wait` from now. With a foreign waiter ahead it is `wait` beyond the one before it: when that
--- one gets in or leaves, the others' scores fall by as much as its own has, and must not come below now. (Where only
--- Holdfast's are ahead nothing is subtracted: they are refreshed, and the dead among them end together.)
-local function place_score(before)
-  local from = before and tonumber(redis.call('ZSCORE', KEYS[6], before)) or ms
+-- The score of a place behind the first `last` of the line.
+local function place_score(line, last)
+  local those = behind_nobody(ms, wait)
+  for i = 1, last do
+    behind(those, line[i], not ours(line[i]) and tonumber(redis.call('ZSCORE', KEYS[6], line[i]) or ms))
+  end
   local heard = redis.pcall('PUBSUB', 'NUMSUB', 'holdfast_news:' .. string.sub(ARGV[1], 1, 36))
   local half = type(heard) == 'table' and not heard.err and tonumber(heard[2]) > 0 and 0.5 or 0
-  return math.max(math.floor(from), ms) + wait + half
+  return those.life + half
 end
 
 -- The queue outlives its waiters by a day at most. One that Redisson made has no end, and keeps none.
@@ -74,17 +75,16 @@ for i = 1, #line do
     ear = 2
   end
 end
-local chained = ear == 2
 if holder and not ours(holder) then
   ear = 2
 end
 if place > 0 then
-  local old, new = tonumber(redis.call('ZSCORE', KEYS[6], ARGV[1]) or 0), place_score(chained and line[place - 1])
+  local old, new = tonumber(redis.call('ZSCORE', KEYS[6], ARGV[1]) or 0), place_score(line, place - 1)
   if new > old or (new % 1 > old % 1) then
     redis.call('ZADD', KEYS[6], string.format('%.1f', math.max(new, math.floor(old) + new % 1)), ARGV[1])
   end
 elseif ARGV[4] == '1' then
-  local new = place_score(chained and line[#line])
+  local new = place_score(line, #line)
   local fresh, scores_fresh = keep(KEYS[5]), keep(KEYS[6])
   redis.call('ZADD', KEYS[6], string.format('%.1f', new), ARGV[1])
   if scores_fresh then
