@@ -112,7 +112,8 @@ static void take_refusal(hf__verb *verb, const redisReply *reply)
     take_holder(&verdict->holder, reply);
     set_wait(verb, hf__answer_number(reply->element[REFUSED_LEFT], -1),
              (int)hf__answer_number(reply->element[REFUSED_EAR], 1) & 3);
-    if (request->claim->fair && verdict->place > 0)
+    /* A place with a shorter lease is renewed by its attempts often enough. */
+    if (verdict->place > 0 && request->claim->lease_ms >= verb->store->config.fair_wait_ms)
         hf__places_note(&verb->store->places, request->claim);
 }
 
