@@ -173,6 +173,11 @@ class Place:
         env = environment(HOLDFAST_STORE=self.server.url + query)
         return subprocess.run([HOLDFAST, *args], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=30)
 
+    def begin(self, *args, query=""):
+        env = environment(HOLDFAST_STORE=self.server.url + query)
+        return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", HOLDFAST, *args], env=env,
+                                stdin=subprocess.DEVNULL)
+
     def note(self, figures):
         ROWS.append((self.test, figures))
 

@@ -84,6 +84,21 @@ def test_who_gives_up_leaves(place, first, second):
     assert_idle(place)
 
 
+@pytest.mark.parametrize("behind", LIBRARIES)
+def test_who_is_cancelled_leaves(place, behind):
+    """A waiter of Holdfast's that is cancelled leaves at once, and tells who is the head now."""
+    a, gone, b = place.actor("redisson"), place.actor("holdfast"), place.actor(behind)
+    a.take(place.name, "fair", 0, LEASE_MS)
+    cancelled = join(place, gone)
+    waiters = [(b, join(place, b))]
+    gone.cancel()
+    assert cancelled.word() == "cancelled"
+    until(lambda: queued(place) == 1, "it has left")
+    a.give(place.name, "fair")
+    serve(place, waiters)
+    assert_idle(place)
+
+
 @pairs
 def test_one_shot_stands_back(place, first, second):
     """Who does not wait does not overtake those who do, though the lock is free: here behind a waiter of nobody's."""
@@ -195,8 +210,8 @@ def test_place_is_kept(place, behind):
 
 @pairs
 def test_nobody_is_overtaken_after_a_long_wait(place, first, second):
-    """A waiter of Redisson's takes its whole wait off the times of all behind it when it gets in: those of Holdfast's live
-    through that, also when they have waited for longer than one of their places lives."""
+    """A waiter of Redisson's takes its whole wait off the times of all behind it when it gets in: those of Holdfast's
+    live through that, also when they have waited for longer than one of their places lives."""
     a = place.actor(first)
     a.take(place.name, "fair", 0, LEASE_MS)
     waiters = []
