@@ -29,9 +29,7 @@ static const hf_store_ops *const built_in[] = {
     &hf__sqlite_ops,
 #endif
 #ifdef HF_STORE_REDIS
-    &hf__redis_ops,
-    &hf__rediss_ops,
-    &hf__redis_unix_ops,
+    &hf__redis_ops,  &hf__rediss_ops, &hf__redis_unix_ops,
 #endif
     &hf__memory_ops,
 };
