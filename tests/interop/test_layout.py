@@ -389,6 +389,7 @@ def test_our_dead_head_behind_their_holder(place):
     a = place.actor("holdfast")
     waiting = a.start(place.name, "fair", 60000, LEASE_MS)
     until(lambda: place.redis.llen(queue) == 2, "the waiter is in the queue")
+    time.sleep(0.5)  # it has subscribed, and looked once more
     place.redis.delete(place.name)
     place.redis.publish(prefix("redisson_lock__channel", place.name) + ":" + dead, "0")
     waiting.ok(8)
