@@ -32,7 +32,7 @@ static void take_grant(hf__verb *verb, const redisReply *reply)
     request->verdict.answer = HF_GRANTED;
     request->verdict.lease_ms = hf__answer_number(reply->element[1], 0);
     request->verdict.fence = hf__answer_number(reply->element[2], 0);
-    request->claim->mark = 0;
+    hf__mark_write(request->claim, 0);
     if (request->claim->fair)
         hf__places_forget(&verb->store->places, &request->claim->id);
 }
@@ -82,7 +82,7 @@ static void set_wait(hf__verb *verb, int64_t left_ms, int ear)
     hf_claim   *claim = request->claim;
     int64_t     again_ms = left_ms >= 0 ? left_ms + 1 : NEVER_MS;
     bool        plain = verb->store->config.layout == HF__LAYOUT_PLAIN;
-    int         polls = hf__mark_polls(claim->mark);
+    int         polls = hf__mark_polls(hf__mark_read(claim));
 
     if (request->verdict.place > 0 && again_ms > claim->lease_ms / 3)
         again_ms = claim->lease_ms / 3;
@@ -94,7 +94,7 @@ static void set_wait(hf__verb *verb, int64_t left_ms, int ear)
         polls = 0;
     }
     request->verdict.again_ms = again_ms;
-    claim->mark = hf__mark_make_polling(plain ? HF__EAR_OWN : (enum hf__redis_ear)ear, verb->seen, polls);
+    hf__mark_write(claim, hf__mark_make_polling(plain ? HF__EAR_OWN : (enum hf__redis_ear)ear, verb->seen, polls));
 }
 
 static void take_refusal(hf__verb *verb, const redisReply *reply)

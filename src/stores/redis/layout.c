@@ -180,7 +180,7 @@ static const char *shared_channel(const hf_claim *claim)
 
 bool hf__layout_ear(hf__text *text, const char *key_prefix, const hf_id *client, const hf_claim *claim, bool *needed)
 {
-    enum hf__redis_ear ear = hf__mark_ear(claim->mark);
+    enum hf__redis_ear ear = hf__mark_ear(hf__mark_read(claim));
     hf__text           name = {.bytes = NULL};
     char               owner[HF__OWNER_TEXT];
     bool               whole;
