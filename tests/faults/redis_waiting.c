@@ -492,7 +492,7 @@ static void wait_by_polling(const char *url)
 {
     hf_client *a = must_open(), *b = open_url(url);
 
-    for (int kind = 0; kind < BED_KINDS; kind++) {
+    for (int kind = 0; kind < BED_KINDS; kind += kind == BED_FAIR ? 2 : 1) { /* a writer polls as a reader does */
         hf_lock *holder = bed_lock(a, kind == BED_READER ? BED_WRITER : kind, "polled", 0);
         hf_lock *waiter = bed_lock(b, kind, "polled", 0);
         acquirer w;
@@ -500,9 +500,9 @@ static void wait_by_polling(const char *url)
         acquirer_start(&w, waiter, 20000, 0);
         must_wait_for_waiters(b, "polled", 1);
         redis_forget(server);
-        sleep_ms(1200);
+        sleep_ms(700);
         int64_t calls = redis_calls(server, "evalsha") + redis_calls(server, "eval");
-        assert_in_range(calls, 1, 40);
+        assert_in_range(calls, 1, 30);
         int64_t from = now_us();
         must_release(holder);
         acquirer_join(&w);
