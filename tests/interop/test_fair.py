@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agents import until
+from agents import LOOPS, ROUNDS, until
 from conftest import milliseconds
 from test_kinds import LEASE_MS, LIBRARIES, SOON, pairs
 
@@ -235,11 +235,11 @@ def test_turns(place, first, second):
     """Ten owners, short waits among them: nobody is in beside another, and nothing is left in the queue."""
     one, other = place.client(first), place.client(second)
     folder = place.folder()
-    loops = [client.actor(f"t{i}").loop(place.name, "fair", wait_ms, LEASE_MS, 8, 4, folder)
+    loops = [client.actor(f"t{i}").loop(place.name, "fair", wait_ms, LEASE_MS, ROUNDS, 4, folder)
              for i, wait_ms in enumerate((60000, 60000, 60000, 60000, 25)) for client in (one, other)]
-    words = [loop.wait(60) for loop in loops]
+    words = [loop.wait(LOOPS) for loop in loops]
     assert all(word[0] == "ok" and word[3] == "0" for word in words), words
-    assert all(word[1] == "8" for word in words[:8]), words
+    assert all(word[1] == str(ROUNDS) for word in words[:8]), words
     grants, busy = (sum(int(word[i]) for word in words) for i in (1, 2))
     place.note(f"{grants} grants, {busy} gave up, 0 clashes")
     until(lambda: queued(place) == 0, "the queue is empty", 10)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from agents import until
+from agents import LOOPS, ROUNDS, until
 from conftest import milliseconds
 
 LIBRARIES = ("redisson", "holdfast")
@@ -225,10 +225,10 @@ def test_reentrant_holder(place, first, second):
 def test_many_in_turn(place, first, second):
     """Twelve owners of both take turns at a folder that only one may be in."""
     one, other = place.client(first), place.client(second)
-    loops = [client.actor(f"t{i}").loop(place.name, "mutex", -1, LEASE_MS, 8, 5, place.folder())
+    loops = [client.actor(f"t{i}").loop(place.name, "mutex", -1, LEASE_MS, ROUNDS, 5, place.folder())
              for i in range(6) for client in (one, other)]
     for loop in loops:
-        assert loop.wait(60) == ["ok", "8", "0", "0"]
+        assert loop.wait(LOOPS) == ["ok", str(ROUNDS), "0", "0"]
 
 
 @pytest.mark.parametrize("first,second", [("holdfast", "redisson"), ("redisson", "holdfast")])
