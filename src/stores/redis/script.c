@@ -8,6 +8,7 @@
 #include "base/error.h"
 
 #define NUMBER_ROOM 24
+#define HEAD_ROOM (NUMBER_ROOM + 3)
 
 /* In decimal, from the end of `out`; returns where it begins. */
 static char *number_text(char out[NUMBER_ROOM], uint64_t number)
@@ -20,19 +21,29 @@ static char *number_text(char out[NUMBER_ROOM], uint64_t number)
     return at;
 }
 
-static void add_head(hf__text *text, char sign, size_t count)
+/* "$12" CR LF to `out`, which has HEAD_ROOM; returns its end. */
+static char *put_head(char *out, char sign, size_t count)
 {
     char  digits[NUMBER_ROOM];
-    char *at = number_text(digits, count);
-    char  head[NUMBER_ROOM + 3];
-    char *end = head;
+    char *at = digits + NUMBER_ROOM - 1;
 
-    *end++ = sign;
-    memcpy(end, at, (size_t)(digits + NUMBER_ROOM - at));
-    end += digits + NUMBER_ROOM - at;
-    *end++ = '\r';
-    *end++ = '\n';
-    hf__layout_add(text, head, (size_t)(end - head));
+    *out++ = sign;
+    if (count < 10)
+        *at = (char)('0' + count);
+    else
+        at = number_text(digits, count);
+    while (at < digits + NUMBER_ROOM)
+        *out++ = *at++;
+    *out++ = '\r';
+    *out++ = '\n';
+    return out;
+}
+
+static void add_head(hf__text *text, char sign, size_t count)
+{
+    char head[HEAD_ROOM];
+
+    hf__layout_add(text, head, (size_t)(put_head(head, sign, count) - head));
 }
 
 void hf__resp_begin(hf__text *text, size_t args)
@@ -42,6 +53,14 @@ void hf__resp_begin(hf__text *text, size_t args)
 
 void hf__resp_bytes(hf__text *text, const void *bytes, size_t len)
 {
+    /* Most have room, and need not ask for it three times. */
+    if (!text->failed && text->room > text->len + len + HEAD_ROOM + 2) {
+        char *end = put_head(text->bytes + text->len, '$', len);
+        memcpy(end, bytes, len);
+        memcpy(end + len, "\r\n", 3);
+        text->len = (size_t)(end + len + 2 - text->bytes);
+        return;
+    }
     add_head(text, '$', len);
     hf__layout_add(text, bytes, len);
     hf__layout_add(text, "\r\n", 2);
