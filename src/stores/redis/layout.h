@@ -97,8 +97,8 @@ static inline int64_t hf__mark_seen(int64_t mark)
     return mark >> 6;
 }
 
-/* The core may have another thread begin a waiter's attempt while the waiter still watches: what it hears then may be of
- * either attempt, but it is no torn number. */
+/* The core may have another thread begin a waiter's attempt while the waiter still watches: what it hears then may be
+ * of either attempt, but it is no torn number. */
 static inline int64_t hf__mark_read(const hf_claim *claim)
 {
     return __atomic_load_n(&claim->mark, __ATOMIC_RELAXED);

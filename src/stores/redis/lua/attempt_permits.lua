@@ -47,6 +47,9 @@ if value then
   local ended = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms), 'LIMIT', 0, 1000)
   while #ended > 0 do
     redis.call('ZREM', KEYS[2], unpack(ended))
+    for i = 1, #ended do
+      redis.pcall('HDEL', KEYS[6], string.sub(ended[i], 1, 12))
+    end
     free = redis.call('INCRBY', KEYS[1], #ended)
     if free > 0 then
       redis.pcall('PUBLISH', ARGV[9], string.format('%.0f', free))
@@ -125,6 +128,9 @@ if free >= weight then
   local number = fence(KEYS[3], ARGV[5], us)
   local life = string.format('%.0f', math.max(DAY, lease))
   -- Each PEXPIRE before its key is made: where it is denied there is nothing yet that would stay for ever.
+  if out == 0 then
+    redis.pcall('DEL', KEYS[6]) -- what holders said that Redisson has taken out
+  end
   redis.call('PEXPIRE', KEYS[6], life)
   local said = ARGV[1] .. ' ' .. string.format('%.0f', number) .. ' ' .. ARGV[6]
   if left == -1 then

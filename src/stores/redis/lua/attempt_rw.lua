@@ -36,7 +36,8 @@ local function grant(life)
     redis.call('HSET', KEYS[1], field, '1')
   end
   if ARGV[6] ~= '' then
-    if redis.pcall('HLEN', KEYS[7]) == 64 then
+    local count = redis.pcall('HLEN', KEYS[7])
+    if type(count) == 'number' and count >= 64 then
       redis.pcall('DEL', KEYS[7])
     end
     redis.pcall('HSET', KEYS[7], ARGV[1], ARGV[6])
