@@ -93,6 +93,7 @@ static int give_up(hf__acquire *a, int64_t now_us)
 {
     hf_client *client = a->lock->client;
 
+    hf__line_leave(a, NULL); /* the others need not wait for what may take a server timeout */
     if (!a->left_trace)
         return finish(a, a->status);
     a->phase = HF__PHASE_UNDO;
@@ -189,8 +190,10 @@ static int refused(hf__acquire *a, int64_t now_us)
     a->status = HF_BUSY;
     a->holder = verdict->holder;
     a->place = verdict->place;
+    hf__line_answered(a, now_us);
     if (is_over(a, now_us))
         return give_up(a, now_us);
+    a->rests = false; /* until what is to be watched is told to the store */
     return wait_until(a, a->request.queue && renew_us < wake_us ? renew_us : wake_us, HF__PHASE_WAIT);
 }
 
@@ -215,6 +218,8 @@ static int failed(hf__acquire *a, int64_t now_us)
     a->lock->client->stats.server_errors++;
     a->status = a->request.status;
     a->err = a->request.err;
+    if (is_passing(a->status))
+        hf__line_answered(a, now_us);
     if (is_over(a, now_us) || !is_passing(a->status))
         return give_up(a, now_us);
     return wait_until(a, hf__after_ms(now_us, backoff_ms(a->failures)), HF__PHASE_WAIT);
@@ -253,16 +258,13 @@ static int first_attempt(hf__acquire *a, int64_t now_us)
     return send_attempt(a, now_us);
 }
 
-/* Behind others of this client, or while this client has the name itself. Who is the front by then asks nevertheless
- * after a third of a lease: so that nobody relies on this client alone. */
+/* Behind others of this client, or while this client has the name itself. */
 static int in_line(hf__acquire *a, int64_t now_us)
 {
-    if (a->phase != HF__PHASE_LINE)
-        a->ask_us = hf__after_ms(now_us, a->hold->claim.lease_ms / RENEWALS);
     if (!hf__line_waits(a, now_us))
         return first_attempt(a, now_us);
     a->status = HF_BUSY;
-    return wait_until(a, hf__line_is_front(a) ? a->ask_us : HF_NEVER_US, HF__PHASE_LINE);
+    return wait_until(a, hf__line_ask_us(a), HF__PHASE_LINE);
 }
 
 /* Nobody of this owner has it: a claim of its own, and a place in line or the first attempt. */
@@ -412,12 +414,14 @@ int hf__acquire_answered(hf__acquire *a)
     return check_undo(a, next);
 }
 
-/* The wait is over before the store was asked, or asked again. */
+/* The wait is over before the store was asked, or asked again. Who knows nothing of the name has to ask after all. */
 static int end_wait(hf__acquire *a, int64_t now_us)
 {
-    if (a->phase == HF__PHASE_LINE && a->status == HF_BUSY)
-        hf__line_describe(a);
-    return a->phase == HF__PHASE_GATE ? finish(a, a->status) : give_up(a, now_us);
+    if (a->phase == HF__PHASE_GATE)
+        return finish(a, a->status);
+    if (a->phase == HF__PHASE_LINE && a->status == HF_BUSY && !hf__line_describe(a) && now_us < a->budget_us)
+        return first_attempt(a, now_us);
+    return give_up(a, now_us);
 }
 
 static int look_again(hf__acquire *a, int64_t now_us)
@@ -465,7 +469,7 @@ static void handed_done(hf_request *request)
 
 bool hf__acquire_hand_over(hf__acquire *a, int64_t now_us)
 {
-    bool asleep = a->phase == HF__PHASE_LINE || (a->phase == HF__PHASE_WAIT && a->failures == 0);
+    bool asleep = a->phase == HF__PHASE_LINE || (a->phase == HF__PHASE_WAIT && a->failures == 0 && a->rests);
 
     if (!asleep || a->handed != HF__HANDED_NO || hf__acquire_is_cancelled(a) || now_us >= a->until_us)
         return false;
