@@ -60,11 +60,7 @@ end
 
 local ear = 0
 if ARGV[4] ~= '0' then
-  local life = raise(KEYS[4], ARGV[2])
-  redis.call('ZADD', KEYS[4], 'NX', string.format('%.0f', us), ARGV[1])
-  if life == -2 then
-    redis.call('PEXPIRE', KEYS[4], ARGV[2])
-  end
+  enlist(KEYS[4], ARGV[2], us, ARGV[1], 'NX')
   if not ours(detail) and redis.call('ZRANGE', KEYS[4], 0, 0)[1] == ARGV[1] then
     ear = 1
   end

@@ -56,10 +56,12 @@ if value then
     end
     ended = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms), 'LIMIT', 0, 1000)
   end
-else
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms))
 end
 local out = redis.call('ZCARD', KEYS[2])
+if not value and out > 0 then
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms))
+  out = redis.call('ZCARD', KEYS[2])
+end
 if out == 0 and redis.call('EXISTS', KEYS[7]) == 1 then
   --#include part_queue.lua
   if head_of(KEYS[7], KEYS[8], ms, 5000, false) then
@@ -163,11 +165,7 @@ local said = next_end[1] and redis.call('HGET', KEYS[6], string.sub(next_end[1],
 local owner, number, note = string.match(said, '^(%S+) (%d+) (.*)$')
 local wait = next_end[2] and tonumber(next_end[2]) < 900000000000000 and next_end[2] - ms or -1
 if ARGV[4] == '1' then
-  local fresh = raise(KEYS[5], ARGV[2]) == -2
   redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', string.format('%.0f', us))
-  redis.call('ZADD', KEYS[5], string.format('%.0f', us + lease * 1000), ARGV[1] .. ':' .. ARGV[7])
-  if fresh then
-    redis.call('PEXPIRE', KEYS[5], ARGV[2])
-  end
+  enlist(KEYS[5], ARGV[2], us + lease * 1000, ARGV[1] .. ':' .. ARGV[7])
 end
 return {0, wait, owner or '', who(owner or ''), 0, 1, note or '', number or ''}

@@ -35,14 +35,7 @@ local function grant(life)
     end
     redis.call('HSET', KEYS[1], field, '1')
   end
-  if ARGV[6] ~= '' then
-    local count = redis.pcall('HLEN', KEYS[7])
-    if type(count) == 'number' and count >= 64 then
-      redis.pcall('DEL', KEYS[7])
-    end
-    redis.pcall('HSET', KEYS[7], ARGV[1], ARGV[6])
-    redis.pcall('PEXPIRE', KEYS[7], ARGV[2] + 60000)
-  end
+  say(KEYS[7], ARGV[1], ARGV[6], ARGV[2] + 60000)
   return {1, tonumber(ARGV[2]), number}
 end
 
@@ -133,10 +126,6 @@ else
   end
 end
 if ARGV[4] == '1' then
-  local fresh = raise(KEYS[4], ARGV[2]) == -2
-  redis.call('ZADD', KEYS[4], 'NX', string.format('%.0f', us), field)
-  if fresh then
-    redis.call('PEXPIRE', KEYS[4], ARGV[2])
-  end
+  enlist(KEYS[4], ARGV[2], us, field, 'NX')
 end
 return {0, left, holder, who(holder), 0, 1, redis.call('HGET', KEYS[7], holder) or '', number}
