@@ -126,6 +126,8 @@ static void take_turn(hf__line *line, const hf__acquire *acquire, struct hf__hol
     }
     hold->lined = true;
     line->holds++;
+    if (line->status != HF_BUSY)
+        line->status = HF_OK; /* an earlier failure is over */
     if (hold->claim.mode != HF_MODE_EXCLUSIVE)
         return;
     line->holder = hold;
