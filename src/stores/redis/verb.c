@@ -14,8 +14,8 @@
 #include "stores/redis/answer.h"
 #include "stores/redis/redis.h"
 
-/* Mostly enough; the text takes more when it must. A verb with a name of 20 bytes is then below 1,032 bytes, up to where
- * malloc() has a list of its own: above that it looks through the heap each time, at a tenth of all that we do. */
+/* Mostly enough; the text takes more when it must. With a name of 20 bytes a verb is then below 1,032 bytes, the most
+ * that malloc() keeps lists by size for: above that each one is a search through the heap. */
 #define ROOM_FIXED 160 /* the head, owner, numbers */
 #define ROOM_KEY 40    /* of a key, beside the name */
 
