@@ -232,6 +232,11 @@ static void b51_r20_waits_leave_nothing_behind(void **state)
     must_release(holder);
     for (int i = 0; i < 1000 && redis_channels(server) > 0; i++)
         sleep_ms(10);
+    if (redis_channels(server) > 0) {
+        redisReply *left = redis_ask(server, "PUBSUB CHANNELS");
+        print_error("%s is still subscribed to\n", left->element[0]->str);
+        print_error("%s\n", redis_text(server, "CLIENT LIST TYPE pubsub"));
+    }
     assert_int_equal(redis_channels(server), 0);
     must_come_back_to(fds + 2, threads + 1); /* a news connection and a pump may have come to stay for a while */
     hf_free(holder);
