@@ -37,10 +37,12 @@ static int64_t first_lease_ms(const hf_lock *lock)
 
 hf__hold *hf__hold_new(hf_lock *lock, uint64_t owner, hf__thread *thread)
 {
-    hf__hold *hold = calloc(1, sizeof *hold + sizeof owner + lock->name_len + 1);
+    size_t    size = sizeof(hf__hold) + sizeof owner + lock->name_len + 1;
+    hf__hold *hold = malloc(size); /* calloc() keeps no lists of what was freed a moment ago */
 
     if (hold == NULL)
         return NULL;
+    memset(hold, 0, size);
     if (!hf__client_new_id(lock->client, &hold->claim.id) || !hf__debts_reserve(lock->client)) {
         free(hold);
         return NULL;

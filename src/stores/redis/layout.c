@@ -18,8 +18,7 @@ void hf__text_finish(hf__text *text)
     *text = (hf__text){.bytes = NULL};
 }
 
-/* Room for `more` bytes and the NUL. */
-static bool make_room(hf__text *text, size_t more)
+bool hf__text_reserve(hf__text *text, size_t more)
 {
     size_t room = text->room > 0 ? text->room : ROOM_MIN;
     char  *bytes;
@@ -45,7 +44,7 @@ static bool make_room(hf__text *text, size_t more)
 
 bool hf__layout_add(hf__text *text, const void *bytes, size_t len)
 {
-    if (!make_room(text, len))
+    if (!hf__text_has_room(text, len) && !hf__text_reserve(text, len))
         return false;
     memcpy(text->bytes + text->len, bytes, len);
     text->len += len;
@@ -86,10 +85,14 @@ static uint64_t half_of(const unsigned char *bytes)
     return half;
 }
 
+/* Two at a time: it is done for each command. */
 static void digits_of(uint64_t half, char *out)
 {
-    for (size_t i = HALF_DIGITS; i-- > 0; half /= 10)
-        out[i] = (char)('0' + half % 10);
+    for (size_t i = HALF_DIGITS; i > 0; i -= 2, half /= 100) {
+        unsigned pair = (unsigned)(half % 100);
+        out[i - 1] = (char)('0' + pair % 10);
+        out[i - 2] = (char)('0' + pair / 10);
+    }
 }
 
 void hf__layout_owner(const hf_id *client, const hf_claim *claim, char owner[HF__OWNER_TEXT])

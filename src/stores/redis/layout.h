@@ -120,6 +120,14 @@ typedef struct hf__text {
 
 void hf__text_finish(hf__text *text);
 
+static inline bool hf__text_has_room(const hf__text *text, size_t more)
+{
+    return !text->failed && text->room > text->len + more;
+}
+
+/* Room for `more` bytes and the NUL. False: no memory, now or before. */
+bool hf__text_reserve(hf__text *text, size_t more);
+
 void hf__layout_uuid(const hf_id *client, char uuid[HF__UUID_TEXT]);
 void hf__layout_owner(const hf_id *client, const hf_claim *claim, char owner[HF__OWNER_TEXT]);
 

@@ -39,31 +39,39 @@ static char *put_head(char *out, char sign, size_t count)
     return out;
 }
 
-static void add_head(hf__text *text, char sign, size_t count)
+static char *put(char *out, const void *bytes, size_t len)
 {
-    char head[HEAD_ROOM];
+    memcpy(out, bytes, len);
+    return out + len;
+}
 
-    hf__layout_add(text, head, (size_t)(put_head(head, sign, count) - head));
+/* The head of a string of `len` bytes, to be followed by these and by string_end(); NULL: no memory. */
+static char *string_begin(hf__text *text, size_t len)
+{
+    if (!hf__text_has_room(text, len + HEAD_ROOM + 2) && !hf__text_reserve(text, len + HEAD_ROOM + 2))
+        return NULL;
+    return put_head(text->bytes + text->len, '$', len);
+}
+
+static void string_end(hf__text *text, char *end)
+{
+    memcpy(end, "\r\n", 3);
+    text->len = (size_t)(end + 2 - text->bytes);
 }
 
 void hf__resp_begin(hf__text *text, size_t args)
 {
-    add_head(text, '*', args);
+    char head[HEAD_ROOM];
+
+    hf__layout_add(text, head, (size_t)(put_head(head, '*', args) - head));
 }
 
 void hf__resp_bytes(hf__text *text, const void *bytes, size_t len)
 {
-    /* Most have room, and need not ask for it three times. */
-    if (!text->failed && text->room > text->len + len + HEAD_ROOM + 2) {
-        char *end = put_head(text->bytes + text->len, '$', len);
-        memcpy(end, bytes, len);
-        memcpy(end + len, "\r\n", 3);
-        text->len = (size_t)(end + len + 2 - text->bytes);
-        return;
-    }
-    add_head(text, '$', len);
-    hf__layout_add(text, bytes, len);
-    hf__layout_add(text, "\r\n", 2);
+    char *out = string_begin(text, len);
+
+    if (out != NULL)
+        string_end(text, put(out, bytes, len));
 }
 
 void hf__resp_text(hf__text *text, const char *string)
@@ -84,16 +92,35 @@ void hf__resp_number(hf__text *text, int64_t number)
 
 void hf__resp_prefix(hf__text *text, const char *prefix, const char *name, size_t len)
 {
-    add_head(text, '$', strlen(prefix) + 1 + len + hf__layout_brackets(name, len));
-    hf__layout_prefix(text, prefix, name, len);
-    hf__layout_add(text, "\r\n", 2);
+    size_t brackets = hf__layout_brackets(name, len), prefix_len = strlen(prefix);
+    char  *out = string_begin(text, prefix_len + 1 + len + brackets);
+
+    if (out == NULL)
+        return;
+    out = put(out, prefix, prefix_len);
+    *out++ = ':';
+    if (brackets > 0)
+        *out++ = '{';
+    out = put(out, name, len);
+    if (brackets > 0)
+        *out++ = '}';
+    string_end(text, out);
 }
 
 void hf__resp_suffix(hf__text *text, const char *name, size_t len, const char *suffix)
 {
-    add_head(text, '$', len + 1 + strlen(suffix) + hf__layout_brackets(name, len));
-    hf__layout_suffix(text, name, len, suffix);
-    hf__layout_add(text, "\r\n", 2);
+    size_t brackets = hf__layout_brackets(name, len), suffix_len = strlen(suffix);
+    char  *out = string_begin(text, len + 1 + suffix_len + brackets);
+
+    if (out == NULL)
+        return;
+    if (brackets > 0)
+        *out++ = '{';
+    out = put(out, name, len);
+    if (brackets > 0)
+        *out++ = '}';
+    *out++ = ':';
+    string_end(text, put(out, suffix, suffix_len));
 }
 
 void hf__resp_script(hf__text *text, const hf__script *script, size_t keys, size_t args)
