@@ -46,8 +46,9 @@ elseif score then
   for i = 1, #permits, 1000 do
     back = back + redis.call('ZREM', KEYS[2], unpack(permits, i, math.min(i + 999, #permits)))
   end
-  if back > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
-    local free = redis.call('INCRBY', KEYS[1], back)
+  if back > 0 then
+    -- A count that is gone (it was evicted) is made by the next attempt.
+    local free = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('INCRBY', KEYS[1], back) or back
     redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', math.max(free, 0)))
   end
   redis.pcall('HDEL', KEYS[4], string.sub(ARGV[6], 1, 12))
