@@ -103,7 +103,7 @@ def release(link, kind, owner, keep_ms=0, until_us=0, to_shared=0):
     if kind in ("reader", "writer"):
         keys = [NAME, WAKE, reader(owner), tomb(owner), TOKEN]
         return run(link, "release_rw", keys,
-                   [owner, key("redisson_rwlock"), int(kind == "writer"), until_us, keep_ms, to_shared])
+                   [owner, key("redisson_rwlock"), int(kind == "writer"), until_us, keep_ms, to_shared, 30000])
     if kind == "permits":
         keys = [NAME, PERMITS, WAKE, HOLDERS, tomb(owner)]
         return run(link, "release_permits", keys, [owner, key("redisson_sc"), 2, until_us, keep_ms, owner[-1] * 16])
