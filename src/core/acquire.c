@@ -25,6 +25,7 @@
 #define BACKOFF_MAX_MS 1000
 #define RENEWALS 3   /* a place in the queue is renewed at a third of its lease */
 #define EARLY_PART 8 /* of that third */
+#define YIELD_MS 100 /* who gave way goes on to do so, since it hears the same news as those to whom it did */
 
 static int finish(hf__acquire *a, int status)
 {
@@ -77,7 +78,7 @@ static int send_attempt(hf__acquire *a, int64_t now_us)
     a->request.verb = HF_VERB_ATTEMPT;
     a->request.claim = &a->hold->claim;
     a->request.queue = a->until_us > now_us;
-    a->request.yield = a->yields;
+    a->request.yield = a->yields || now_us < a->yields_until_us;
     a->yields = a->handed_over = false;
     a->request.deadline_us = request_deadline(a, now_us);
     if (hf__client_can(a->lock->client, HF_CAP_LATE))
@@ -193,6 +194,8 @@ static int refused(hf__acquire *a, int64_t now_us)
     hf__line_answered(a, now_us);
     if (is_over(a, now_us))
         return give_up(a, now_us);
+    if (a->request.yield && a->sent_us >= a->yields_until_us)
+        a->yields_until_us = hf__after_ms(now_us, YIELD_MS);
     a->rests = false; /* until what is to be watched is told to the store */
     return wait_until(a, a->request.queue && renew_us < wake_us ? renew_us : wake_us, HF__PHASE_WAIT);
 }

@@ -69,7 +69,8 @@ struct hf__acquire {
     int64_t  budget_us; /* until_us plus one server timeout: the call must have returned */
     int64_t  sent_us;   /* before the request was begun */
     int64_t  wake_us;
-    uint32_t seen; /* the sleeper's counter before the attempt */
+    int64_t  yields_until_us; /* after it gave way */
+    uint32_t seen;            /* the sleeper's counter before the attempt */
     unsigned failures;
     uint8_t  phase;            /* enum hf__acquire_phase */
     bool     by_handle, gated; /* the gate is ours */

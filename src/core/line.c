@@ -2,6 +2,7 @@
 /* The lines of a client, by what their members wait for. */
 #include "core/line.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -65,9 +66,10 @@ static hf__line *make(hf_client *client, const hf_claim *claim)
 
     if (line != NULL)
         return line;
-    line = calloc(1, sizeof *line + KEY_MAX);
+    line = malloc(sizeof *line + sizeof(line_head) + claim->name_len);
     if (line == NULL)
         return NULL;
+    memset(line, 0, offsetof(hf__line, err));
     key_len = make_key(line->key, claim);
     HASH_ADD_KEYPTR(hh, client->lines, line->key, key_len, line);
     if (line->hh.tbl != NULL)
@@ -231,14 +233,15 @@ hf__acquire *hf__line_successor(struct hf__hold *hold, int64_t now_us)
         drop_if_idle(hold->client, line);
         return NULL;
     }
-    if (line->turns < TURNS_MAX && hf__acquire_hand_over(front, now_us))
-        return front;
-    if (line->turns >= TURNS_MAX) {
-        front->yields = true;
-        line->turns = 0;
+    front->yields = line->turns >= TURNS_MAX;
+    if (!hf__acquire_hand_over(front, now_us)) {
+        front->yields = false; /* it may come before this release: then it would give way to nobody */
+        front->nudge(front);
+        return NULL;
     }
-    front->nudge(front);
-    return NULL;
+    if (line->turns >= TURNS_MAX)
+        line->turns = 0;
+    return front;
 }
 
 void hf__line_over(struct hf__hold *hold)

@@ -9,7 +9,8 @@
 
 typedef struct crowd {
     hf_client  *client;
-    bool        permit; /* of a semaphore that has one, instead of a mutex */
+    int         kind;    /* HF_KIND_RW: writers */
+    int         hold_ms; /* so that the others surely wait meanwhile */
     atomic_bool stop;
     atomic_int  turns, failures;
     int64_t     guarded; /* by the lock */
@@ -19,8 +20,10 @@ static hf_lock *crowd_lock(const crowd *c, hf_client *client)
 {
     hf_lock *lock = NULL;
 
-    if (c->permit)
+    if (c->kind == HF_KIND_SEMAPHORE)
         hf_semaphore(&lock, client, "crowd", 1, NULL, NULL);
+    else if (c->kind == HF_KIND_RW)
+        hf_writer(&lock, client, "crowd", NULL, NULL);
     else
         hf_mutex(&lock, client, "crowd", NULL, NULL);
     return lock;
@@ -41,8 +44,7 @@ static void *crowd_run(void *arg)
         }
         seen = c->guarded;
         atomic_fetch_add(&c->turns, 1);
-        if (c->permit)
-            sleep_ms(5);
+        sleep_ms(c->hold_ms);
         c->guarded = seen + 1;
         atomic_fetch_add(&c->failures, hf_release(lock, NULL) != HF_OK);
     }
@@ -63,7 +65,8 @@ static void others_have_their_turn(crowd *c, int threads_count)
         sleep_ms(20);
         before = atomic_load(&c->turns);
         must_acquire(lock, 20000);
-        assert_true(atomic_load(&c->turns) - before < 2000); /* 16 in a row, give or take how soon we are awake */
+        /* 16 in a row; without a pause, give or take how soon we are awake. */
+        assert_true(atomic_load(&c->turns) - before < (c->hold_ms > 0 ? 160 : 2000));
         must_release(lock);
     }
     atomic_store(&c->stop, true);
@@ -81,7 +84,7 @@ static void others_have_their_turn(crowd *c, int threads_count)
 static void r31_local_hand_overs_give_way(void **state)
 {
     (void)state;
-    crowd c = {.client = must_open()};
+    crowd c = {.client = must_open(), .kind = HF_KIND_MUTEX};
 
     others_have_their_turn(&c, LOCALS);
 }
@@ -90,7 +93,15 @@ static void r31_local_hand_overs_give_way(void **state)
 static void r31_permits_give_way(void **state)
 {
     (void)state;
-    crowd c = {.client = must_open(), .permit = true};
+    crowd c = {.client = must_open(), .kind = HF_KIND_SEMAPHORE, .hold_ms = 5};
+
+    others_have_their_turn(&c, 2);
+}
+
+static void r31_writers_give_way(void **state)
+{
+    (void)state;
+    crowd c = {.client = must_open(), .kind = HF_KIND_RW, .hold_ms = 5};
 
     others_have_their_turn(&c, 2);
 }
@@ -221,9 +232,10 @@ static void a_long_line_asks_once_each(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(r31_local_hand_overs_give_way),      cmocka_unit_test(r31_permits_give_way),
-    cmocka_unit_test(the_line_knows_its_own_holder),      cmocka_unit_test(a_long_line_asks_once_each),
-    cmocka_unit_test(leaving_the_line_leaves_the_others), cmocka_unit_test(a_lost_grant_lets_the_line_on),
+    cmocka_unit_test(r31_local_hand_overs_give_way), cmocka_unit_test(r31_permits_give_way),
+    cmocka_unit_test(r31_writers_give_way),          cmocka_unit_test(the_line_knows_its_own_holder),
+    cmocka_unit_test(a_long_line_asks_once_each),    cmocka_unit_test(leaving_the_line_leaves_the_others),
+    cmocka_unit_test(a_lost_grant_lets_the_line_on),
 };
 
 API_GROUP(group_lines, "lines", tests);

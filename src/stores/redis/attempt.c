@@ -62,7 +62,7 @@ static void take_holder(hf_holder *holder, const redisReply *reply)
         cut_copy(holder->note, sizeof holder->note, note);
     if (who->len > 0 && fence > SERVER_TIME_US * HF_US_PER_MS)
         holder->since_ms = fence / HF_US_PER_MS;
-    holder->left_ms = left_ms >= 0 ? left_ms : HF_LEASE_MAX_MS;
+    holder->left_ms = left_ms >= 0 && left_ms < HF_LEASE_MAX_MS ? left_ms : HF_LEASE_MAX_MS;
 }
 
 /* Nobody will tell: a random time within a bound that grows, so that many who wait do not come at once. */
@@ -80,7 +80,7 @@ static void set_wait(hf__verb *verb, int64_t left_ms, int ear)
 {
     hf_request *request = verb->request;
     hf_claim   *claim = request->claim;
-    int64_t     again_ms = left_ms >= 0 ? left_ms + 1 : NEVER_MS;
+    int64_t     again_ms = left_ms >= 0 && left_ms < HF_LEASE_MAX_MS ? left_ms + 1 : NEVER_MS;
     bool        plain = verb->store->config.layout == HF__LAYOUT_PLAIN;
     int         polls = hf__mark_polls(hf__mark_read(claim));
 
@@ -189,14 +189,14 @@ static void add_terms(hf__verb *verb, enum stand stand)
 
 static enum stand queueing(const hf__verb *verb)
 {
-    return verb->request->queue ? STAND : STAND_NOT;
+    if (!verb->request->queue)
+        return STAND_NOT;
+    return verb->request->yield ? STAND_YIELDING : STAND;
 }
 
 static enum stand in_line(const hf__verb *verb)
 {
-    if (!verb->request->queue || hf__news_refused(verb->store->news))
-        return STAND_NOT;
-    return verb->request->yield ? STAND_YIELDING : STAND;
+    return hf__news_refused(verb->store->news) ? STAND_NOT : queueing(verb);
 }
 
 static void begin_mutex(hf__verb *verb)
