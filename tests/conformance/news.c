@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Contract 6: news comes for every change that could let a waiter in, also when the watch starts late. */
+#include <stdio.h>
 #include <string.h>
 
 #include "conformance/suite.h"
@@ -76,6 +77,36 @@ static void of_a_change_before_the_watch(suite_state *s)
     watch(s->b, &two);
     assert_true(party_await(s->b, &two, seen, SOON_MS));
     unwatch(s->b, &two);
+}
+
+/* The same, and by the time of the watch the client hears what it would have had to hear before: it came to for another
+ * of its waiters. */
+static void of_a_change_before_the_client_heard(suite_state *s)
+{
+    char        name[32];
+    hf_claim    one, two, other, another;
+    unsigned    seen;
+    const char *elsewhere;
+
+    if (!has_news(s))
+        return;
+    snprintf(name, sizeof name, "%s", fresh_name());
+    one = claim_first(s->kind, name);
+    two = claim_second(s->kind, name);
+    must_grant(s->a, &one);
+    seen = party_news(s->b, &two);
+    must_wait(s->b, &two);
+    release(s->a, &one);
+    elsewhere = fresh_name();
+    other = claim_first(s->kind, elsewhere);
+    another = claim_second(s->kind, elsewhere);
+    must_grant(s->a, &other);
+    settle(s->b, &another);
+    watch(s->b, &two);
+    assert_true(party_await(s->b, &two, seen, SOON_MS));
+    must_grant(s->b, &two);
+    unwatch(s->b, &two);
+    unwatch(s->b, &another);
 }
 
 static void within_one_client(suite_state *s)
@@ -204,6 +235,7 @@ const suite_entry suite_news[] = {
     {"6: news of a release", of_a_release, true},
     {"6: news of a break", of_a_break, true},
     {"6: news of a change before the watch", of_a_change_before_the_watch, true},
+    {"6: news of a change before the client heard", of_a_change_before_the_client_heard, true},
     {"6: news within one client", within_one_client, true},
     {"6: news of a writer that turns reader", of_a_turn_to_reader, false, HF_CAP_RW},
     {"6: news of a name that is kept", of_a_kept_name, false},
