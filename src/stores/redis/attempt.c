@@ -28,9 +28,14 @@ enum { REFUSED_LEFT = 1, REFUSED_OWNER, REFUSED_WHO, REFUSED_PLACE, REFUSED_EAR,
 static void take_grant(hf__verb *verb, const redisReply *reply)
 {
     hf_request *request = verb->request;
+    int64_t     lease_ms = hf__answer_number(reply->element[1], 0);
 
+    if (lease_ms <= 0) {
+        request->status = hf__answer_odd(verb->store->conn, &request->err);
+        return;
+    }
     request->verdict.answer = HF_GRANTED;
-    request->verdict.lease_ms = hf__answer_number(reply->element[1], 0);
+    request->verdict.lease_ms = lease_ms < HF_LEASE_MAX_MS ? lease_ms : HF_LEASE_MAX_MS;
     request->verdict.fence = hf__answer_number(reply->element[2], 0);
     hf__mark_write(request->claim, 0);
     if (request->claim->fair)
@@ -299,11 +304,21 @@ static bool is_impossible(hf_request *request)
     return false;
 }
 
+/* Where no news is heard nobody can be seen to wait, but for permits: who is to give way leaves the lock alone for a
+ * while, in which others may come by. */
+static bool gives_way_unseen(const hf__redis *store, hf_request *request)
+{
+    if (!request->yield || request->claim->kind == HF_KIND_SEMAPHORE || !hf__news_refused(store->news))
+        return false;
+    request->verdict = (hf_verdict){.answer = HF_REFUSED, .again_ms = poll_ms(0)};
+    return refuse_at_once(request, HF_OK);
+}
+
 void hf__redis_attempt(hf__redis *store, hf_request *request)
 {
     hf__verb *verb;
 
-    if (is_impossible(request))
+    if (is_impossible(request) || gives_way_unseen(store, request))
         return;
     verb = hf__verb_new(store, request, take_answer, 9);
     if (verb == NULL)
