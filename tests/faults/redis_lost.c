@@ -205,7 +205,7 @@ static bool life_with_a_cut(hf_client *client, int kind, int side, int64_t bytes
 }
 
 /* B21, B33, N05: what the client sends ends at any byte, and what the server answers. Beside it ORACLE-T. With HF_LONG
- * in the environment really at any byte: each cut takes a tenth of a second, since the client does not connect faster. */
+ * in the environment really at any byte: each cut takes a tenth of a second, since the client connects no faster. */
 static void cut_at_bytes(int side, int64_t step, int64_t most, int end)
 {
     if (getenv("HF_LONG") != NULL)

@@ -497,8 +497,8 @@ static void f07_b25_b28_flushed(void **state)
     must_close(client);
 }
 
-/* F08, B16: the name is somebody's data: it says so, and nothing touches it. (A text may be another client's plain lock,
- * which an operator may break.) */
+/* F08, B16: the name is somebody's data: it says so, and nothing touches it. (A text may be another client's plain
+ * lock, which an operator may break.) */
 static void f08_b16_a_key_of_another_type(void **state)
 {
     static const char *const make[] = {"RPUSH data x",    "SADD data x",           "ZADD data 1 x",
