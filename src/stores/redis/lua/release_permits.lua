@@ -35,10 +35,11 @@ if kept then
   for i = 1, #permits do
     redis.call('ZADD', KEYS[2], 'XX', ends, permits[i])
   end
-  local life = redis.call('PTTL', KEYS[2])
-  if life >= 0 and life < tonumber(ARGV[5]) then
-    redis.call('PEXPIRE', KEYS[1], ARGV[5])
-    redis.call('PEXPIRE', KEYS[2], ARGV[5])
+  for i = 1, 2 do
+    local life = redis.call('PTTL', KEYS[i]) -- what has no end keeps none
+    if life >= 0 and life < tonumber(ARGV[5]) then
+      redis.call('PEXPIRE', KEYS[i], ARGV[5])
+    end
   end
   redis.pcall('PUBLISH', ARGV[2], '0')
 elseif score then
