@@ -217,7 +217,8 @@ static int failed(hf__acquire *a, int64_t now_us)
 {
     a->left_trace = true;
     a->failures++;
-    a->hold->late_us = a->request.not_after_us;
+    if (a->request.not_after_us > a->hold->late_us) /* the store's clock may have been set back since an earlier one */
+        a->hold->late_us = a->request.not_after_us;
     a->lock->client->stats.server_errors++;
     a->status = a->request.status;
     a->err = a->request.err;
