@@ -38,7 +38,7 @@ static int64_t first_lease_ms(const hf_lock *lock)
 hf__hold *hf__hold_new(hf_lock *lock, uint64_t owner, hf__thread *thread)
 {
     size_t    size = sizeof(hf__hold) + sizeof owner + lock->name_len + 1;
-    hf__hold *hold = malloc(size); /* calloc() keeps no lists of what was freed a moment ago */
+    hf__hold *hold = malloc(size + 1); /* not calloc(), nor what a compiler makes into it: its memory is never warm */
 
     if (hold == NULL)
         return NULL;

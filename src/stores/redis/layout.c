@@ -11,6 +11,11 @@
 #define ROOM_MIN 256
 #define UUID_LEN (HF__UUID_TEXT - 1)
 
+const char hf__layout_pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
+
 void hf__text_finish(hf__text *text)
 {
     if (!text->borrowed)
@@ -88,11 +93,8 @@ static uint64_t half_of(const unsigned char *bytes)
 /* Two at a time: it is done for each command. */
 static void digits_of(uint64_t half, char *out)
 {
-    for (size_t i = HALF_DIGITS; i > 0; i -= 2, half /= 100) {
-        unsigned pair = (unsigned)(half % 100);
-        out[i - 1] = (char)('0' + pair % 10);
-        out[i - 2] = (char)('0' + pair / 10);
-    }
+    for (size_t i = HALF_DIGITS; i > 0; i -= 2, half /= 100)
+        memcpy(out + i - 2, hf__layout_pairs + half % 100 * 2, 2);
 }
 
 void hf__layout_owner(const hf_id *client, const hf_claim *claim, char owner[HF__OWNER_TEXT])

@@ -120,6 +120,8 @@ typedef struct hf__text {
 
 void hf__text_finish(hf__text *text);
 
+extern const char hf__layout_pairs[]; /* "00" to "99" */
+
 static inline bool hf__text_has_room(const hf__text *text, size_t more)
 {
     return !text->failed && text->room > text->len + more;

@@ -10,30 +10,36 @@
 #define NUMBER_ROOM 24
 #define HEAD_ROOM (NUMBER_ROOM + 3)
 
-/* In decimal, from the end of `out`; returns where it begins. */
+/* In decimal, from the end of `out`; returns where it begins. Two digits at a time: a command has thirty numbers. */
 static char *number_text(char out[NUMBER_ROOM], uint64_t number)
 {
     char *at = out + NUMBER_ROOM;
 
-    do
-        *--at = (char)('0' + number % 10);
-    while ((number /= 10) > 0);
+    for (; number >= 100; number /= 100) {
+        at -= 2;
+        memcpy(at, hf__layout_pairs + number % 100 * 2, 2);
+    }
+    *--at = (char)('0' + number % 10);
+    if (number >= 10)
+        *--at = (char)('0' + number / 10);
     return at;
 }
 
 /* "$12" CR LF to `out`, which has HEAD_ROOM; returns its end. */
 static char *put_head(char *out, char sign, size_t count)
 {
-    char  digits[NUMBER_ROOM];
-    char *at = digits + NUMBER_ROOM - 1;
+    char digits[NUMBER_ROOM];
 
     *out++ = sign;
-    if (count < 10)
-        *at = (char)('0' + count);
-    else
-        at = number_text(digits, count);
-    while (at < digits + NUMBER_ROOM)
-        *out++ = *at++;
+    if (count < 10) {
+        *out++ = (char)('0' + count);
+    } else if (count < 100) {
+        memcpy(out, hf__layout_pairs + count * 2, 2);
+        out += 2;
+    } else {
+        for (const char *at = number_text(digits, count); at < digits + NUMBER_ROOM;)
+            *out++ = *at++;
+    }
     *out++ = '\r';
     *out++ = '\n';
     return out;
@@ -92,8 +98,14 @@ void hf__resp_number(hf__text *text, int64_t number)
 
 void hf__resp_prefix(hf__text *text, const char *prefix, const char *name, size_t len)
 {
+    hf__resp_prefix_and(text, prefix, name, len, NULL, 0);
+}
+
+void hf__resp_prefix_and(hf__text *text, const char *prefix, const char *name, size_t len, const char *end,
+                         size_t end_len)
+{
     size_t brackets = hf__layout_brackets(name, len), prefix_len = strlen(prefix);
-    char  *out = string_begin(text, prefix_len + 1 + len + brackets);
+    char  *out = string_begin(text, prefix_len + 1 + len + brackets + end_len);
 
     if (out == NULL)
         return;
@@ -104,6 +116,8 @@ void hf__resp_prefix(hf__text *text, const char *prefix, const char *name, size_
     out = put(out, name, len);
     if (brackets > 0)
         *out++ = '}';
+    if (end_len > 0)
+        out = put(out, end, end_len);
     string_end(text, out);
 }
 

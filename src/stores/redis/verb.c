@@ -152,16 +152,10 @@ void hf__verb_suffix(hf__verb *verb, const char *suffix)
 
 void hf__resp_dead(hf__text *text, const char *name, size_t name_len, const hf_id *claim)
 {
-    char     hex[HF_ID_HEX], room[HF_NAME_MAX + 256];
-    hf__text key = {.bytes = room, .room = sizeof room, .borrowed = true};
+    char hex[1 + HF_ID_HEX] = ":";
 
-    hf__id_hex(claim, hex);
-    hf__layout_prefix(&key, HF__DEAD, name, name_len);
-    hf__layout_add(&key, ":", 1);
-    hf__layout_add(&key, hex, HF_ID_HEX - 1);
-    hf__resp_bytes(text, key.bytes, key.len);
-    text->failed = text->failed || key.failed;
-    hf__text_finish(&key);
+    hf__id_hex(claim, hex + 1);
+    hf__resp_prefix_and(text, HF__DEAD, name, name_len, hex, sizeof hex - 1);
 }
 
 void hf__verb_dead(hf__verb *verb)
