@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See reader.h. The functions that make replies count first, and say no by NULL. Arrays and numbers, of which most
- * answers are made, are allocated here as hiredis does it, but by malloc(): its calloc() keeps no lists of what was freed
- * a moment ago.
+ * answers are made, are allocated here as hiredis does it, but by malloc(): its calloc() keeps no lists of what was
+ * freed a moment ago.
  */
 #include "stores/redis/reader.h"
 
