@@ -20,10 +20,16 @@ extern const hf_store_ops hf__memory_ops;
 #ifdef HF_STORE_SQLITE
 extern const hf_store_ops hf__sqlite_ops;
 #endif
+#ifdef HF_STORE_ZOOKEEPER
+extern const hf_store_ops hf__zookeeper_ops;
+#endif
 
 static const hf_store_ops *const built_in[] = {
 #ifdef HF_STORE_SQLITE
     &hf__sqlite_ops,
+#endif
+#ifdef HF_STORE_ZOOKEEPER
+    &hf__zookeeper_ops,
 #endif
     &hf__memory_ops,
 };
