@@ -77,7 +77,7 @@ static bool configure(zk_server *server, const char *peers)
 /* In the child. SIGKILL when the parent goes: also when that has happened already. */
 static void run_server(const zk_server *server, pid_t parent)
 {
-    char config[4200], log[4200];
+    char config[4400], log[4400];
     int  fd;
 
     snprintf(config, sizeof config, "%s/zoo.cfg", server->dir);

@@ -152,7 +152,7 @@ static void fill_refusal(hf__zk_op *op, int64_t place)
     verdict->answer = HF_REFUSED;
     verdict->place = place;
     verdict->holder = op->seen.holder;
-    verdict->again_ms = op->seen.lease_ms > 0 ? op->seen.lease_ms + 1 : op->zk->session_ms;
+    verdict->again_ms = op->seen.holder.left_ms > 0 ? op->seen.holder.left_ms + 1 : op->zk->session_ms;
     op->request->status = HF_OK;
 }
 

@@ -78,6 +78,14 @@ static void take_line(hf__zk_note *note, const char *key, size_t key_len, const 
         take_text(note->holder.note, sizeof note->holder.note, value, len);
 }
 
+/* Renewals write nothing: an age beyond the lease tells that there were some. */
+static int64_t left_ms(const hf__zk_note *note)
+{
+    int64_t age_ms = hf__wall_us() / HF_US_PER_MS - note->holder.since_ms;
+
+    return age_ms > 0 && age_ms < note->lease_ms ? note->lease_ms - age_ms : note->lease_ms;
+}
+
 void hf__zk_note_read(const char *text, size_t len, hf__zk_note *note)
 {
     size_t at = sizeof first_line - 1;
@@ -97,5 +105,5 @@ void hf__zk_note_read(const char *text, size_t len, hf__zk_note *note)
             take_line(note, line, (size_t)(equals - line), equals + 1, line_len - (size_t)(equals - line) - 1);
         at += line_len + 1;
     }
-    note->holder.left_ms = note->lease_ms;
+    note->holder.left_ms = left_ms(note);
 }

@@ -253,8 +253,10 @@ static int kind_of(const hf__zk_found *found)
     return found->role == HF__ZK_PERMIT ? HF_KIND_SEMAPHORE : found->role == HF__ZK_MUTEX ? HF_KIND_MUTEX : HF_KIND_RW;
 }
 
-static void fill(hf__zk_entry *e, const hf__zk_found *found)
+static void fill(hf__zk *zk, hf__zk_entry *e, const hf__zk_found *found)
 {
+    const hf__zk_claim *own = hf__zk_claim_find(zk, &found->id);
+
     e->entry.kind = kind_of(found);
     e->entry.mode = found->role == HF__ZK_PERMIT   ? HF_MODE_COUNTED
                     : found->role == HF__ZK_READER ? HF_MODE_SHARED
@@ -263,6 +265,8 @@ static void fill(hf__zk_entry *e, const hf__zk_found *found)
     e->entry.limit = found->note.limit;
     e->entry.fence = found->czxid;
     e->entry.holder = found->note.holder;
+    if (own != NULL) /* what its node says is of the time when it was made */
+        e->entry.holder.left_ms = hf__zk_claim_left_ms(own);
     hf__id_hex(&found->id, e->entry.claim);
 }
 
@@ -327,7 +331,7 @@ static void build(hf__zk_op *op, hf__zk_walk *walk)
         e->first = i;
         e->count = 1;
         e->entry.name_len = hf__zk_name(op->zk->config.root, found->dir, e->name, sizeof e->name);
-        fill(e, found);
+        fill(op->zk, e, found);
         walk->entry_count += e->entry.name_len > 0;
     }
     place_all(walk);
