@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stores/zookeeper/cloexec.h"
 #include "stores/zookeeper/drive.h"
+#include "stores/zookeeper/libcalls.h"
 
 typedef struct checked {
     int64_t session_ms;
@@ -129,7 +129,7 @@ void hf__zk_check_tell(hf__zk_op *op, const hf_request *request)
     if (op->zk->config.digest == NULL &&
         !tell(request, 1, "access", "no user and password: nodes are open to everybody who can reach the servers"))
         return;
-    if (!hf__zk_cloexec())
+    if (!hf__zk_libcalls_lead())
         tell(
             request, 1, "descriptors",
             "the client library is not a shared one, so its sockets cannot be kept from programs that this one starts");

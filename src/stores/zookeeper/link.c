@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "stores/zookeeper/cloexec.h"
+#include "stores/zookeeper/libcalls.h"
 #include "stores/zookeeper/store.h"
 
 #define TRUST_PART 4
@@ -22,13 +22,24 @@ int64_t hf__zk_trust_ms(const hf__zk *zk)
     return zk->session_ms - zk->session_ms / TRUST_PART;
 }
 
-/* The C client's own log: with the trace, or nowhere. */
-static void log_line(const char *message)
+static bool is_traced(void)
 {
     const char *trace = getenv("HOLDFAST_TRACE");
 
-    if (trace != NULL && trace[0] != '\0' && strcmp(trace, "0") != 0)
+    return trace != NULL && trace[0] != '\0' && strcmp(trace, "0") != 0;
+}
+
+/* The C client's own log: with the trace, or nowhere. Its level is the process's. A line that nobody sees would take
+ * locks of the C library, and a forked child would find them taken. */
+static void log_line(const char *message)
+{
+    if (is_traced())
         fprintf(stderr, "zookeeper client: %s\n", message);
+}
+
+static void quiet(void)
+{
+    zoo_set_debug_level(is_traced() ? ZOO_LOG_LEVEL_INFO : (ZooLogLevel)0);
 }
 
 /* What the server makes of credentials shows itself by an event, or in the answers. */
@@ -147,7 +158,8 @@ int hf__zk_link_open(hf__zk *zk, hf_error *err)
     bool connected;
     int  result;
 
-    hf__zk_cloexec();
+    hf__zk_libcalls_lead();
+    quiet();
     zk->opening = true;
     hf__loop_init(&zk->clock, clock_step, zk);
     hf__loop_init(&zk->link, link_step, zk);

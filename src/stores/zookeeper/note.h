@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a node says about its claim: lines of key=value, in the data of the node. Other libraries do not look at it; theirs
- * (Curator: an address; Kazoo: an identifier) is shown as it is. Pure functions.
+ * What a node says about its claim: lines of key=value, in the data of the node. Other libraries do not look at it;
+ * theirs (Curator: an address; Kazoo: an identifier) is shown as it is. Pure functions.
  */
 #ifndef HF_ZOOKEEPER_NOTE_H
 #define HF_ZOOKEEPER_NOTE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See queue.h. The rules are those of Apache Curator's InterProcessMutex, InterProcessReadWriteLock and Kazoo's Lock. */
+/* See queue.h. The rules are those of Apache Curator's InterProcessMutex and InterProcessReadWriteLock, and Kazoo's. */
 #include "stores/zookeeper/queue.h"
 
 #include <stdio.h>

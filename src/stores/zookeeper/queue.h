@@ -3,8 +3,8 @@
  * The queue: who is in, and whom to watch. Pure functions over the names of a folder's children.
  *
  * A contender's name ends in a mark, which tells what it is, and ten digits, which the server drew: "lock-" a mutex,
- * "__READ__" and "__WRIT__" readers and writers (Apache Curator), "lease-" a permit, "__lock__" and "__rlock__" Kazoo's.
- * Only the digits order: never the rest of the name. A child that is none of these is not a contender.
+ * "__READ__" and "__WRIT__" readers and writers (Apache Curator), "lease-" a permit, "__lock__" and "__rlock__"
+ * Kazoo's. Only the digits order: never the rest of the name. A child that is none of these is not a contender.
  */
 #ifndef HF_ZOOKEEPER_QUEUE_H
 #define HF_ZOOKEEPER_QUEUE_H
@@ -81,7 +81,7 @@ bool hf__zk_is_in(const hf__zk_line *line, size_t index);
 /* The mark of a role in a layout: "lock-". */
 const char *hf__zk_mark(int layout, int role);
 
-/* The part of a contender's name before the mark and number: which claim it is. Curator: "_c_<uuid>-"; Kazoo: 32 hex. */
+/* The part of a contender's name before the mark: which claim it is. Curator: "_c_<uuid>-"; Kazoo: 32 hex digits. */
 #define HF__ZK_PREFIX_SIZE 48
 void hf__zk_prefix(int layout, const hf_id *id, char prefix[HF__ZK_PREFIX_SIZE]);
 

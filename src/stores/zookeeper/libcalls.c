@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* See cloexec.h. */
-#include "stores/zookeeper/cloexec.h"
+/* See libcalls.h. */
+#include "stores/zookeeper/libcalls.h"
 
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct tables {
@@ -20,7 +22,12 @@ typedef struct tables {
     ElfW(Addr) sealed_from, sealed_to; /* read-only since the loader was done */
 } tables;
 
-static bool is_led; /* both calls */
+#define FORK_WAITS_S 2 /* for a name that is being resolved */
+
+static bool is_led; /* all of them */
+
+static pthread_mutex_t resolving = PTHREAD_MUTEX_INITIALIZER; /* held while the resolver runs, and by a fork */
+static bool            fork_has_it, child_must_not;
 
 static int socket_cloexec(int domain, int type, int protocol)
 {
@@ -30,6 +37,38 @@ static int socket_cloexec(int domain, int type, int protocol)
 static int pipe_cloexec(int fds[2])
 {
     return pipe2(fds, O_CLOEXEC);
+}
+
+/* In a child that was forked in the midst of it the resolver's locks may be taken for ever. */
+static int getaddrinfo_alone(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res)
+{
+    int result;
+
+    pthread_mutex_lock(&resolving);
+    result = child_must_not ? EAI_AGAIN : getaddrinfo(node, service, hints, res);
+    pthread_mutex_unlock(&resolving);
+    return result;
+}
+
+static void before_fork(void)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += FORK_WAITS_S;
+    fork_has_it = pthread_mutex_clocklock(&resolving, CLOCK_MONOTONIC, &until) == 0;
+}
+
+static void after_fork(void)
+{
+    if (fork_has_it)
+        pthread_mutex_unlock(&resolving);
+}
+
+static void in_child(void)
+{
+    child_must_not = child_must_not || !fork_has_it;
+    pthread_mutex_init(&resolving, NULL);
 }
 
 /* Some loaders leave the addresses of this section as they stand in the file. */
@@ -79,7 +118,9 @@ static void lead_all(const tables *t)
 {
     int (*const on_socket)(int, int, int) = socket_cloexec;
     int (*const on_pipe)(int *) = pipe_cloexec;
-    bool socket_led = false, pipe_led = false;
+    int (*const on_resolve)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
+        getaddrinfo_alone;
+    unsigned led = 0;
 
     for (size_t at = 0; at + t->each <= t->size; at += t->each) {
         const ElfW(Rel) *relocation = (const void *)(t->relocations + at);
@@ -90,12 +131,12 @@ static void lead_all(const tables *t)
             memcpy(&to, &on_socket, sizeof to);
         else if (strcmp(name, "pipe") == 0)
             memcpy(&to, &on_pipe, sizeof to);
-        if (to == NULL || !lead(t, slot, to))
-            continue;
-        socket_led = socket_led || name[0] == 's';
-        pipe_led = pipe_led || name[0] == 'p';
+        else if (strcmp(name, "getaddrinfo") == 0)
+            memcpy(&to, &on_resolve, sizeof to);
+        if (to != NULL)
+            led += lead(t, slot, to);
     }
-    is_led = socket_led && pipe_led;
+    is_led = led == 3;
 }
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
@@ -125,10 +166,11 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
 
 static void lead_once(void)
 {
+    pthread_atfork(before_fork, after_fork, in_child);
     dl_iterate_phdr(look_at, NULL);
 }
 
-bool hf__zk_cloexec(void)
+bool hf__zk_libcalls_lead(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
