@@ -132,8 +132,11 @@ void hf__zk_grant(hf__zk_op *op)
     hf_verdict   *verdict = &op->request->verdict;
     int64_t       trust_ms = hf__zk_trust_ms(op->zk);
 
-    claim->held = true;
-    hf__zk_watch_leave(claim);
+    if (!claim->held) {
+        hf__zk_watch_leave(claim);
+        claim->held = true;
+        hf__zk_heed(op->zk, claim);
+    }
     hf__zk_claim_extend(op->zk, claim, op->wish.lease_ms);
     verdict->answer = HF_GRANTED;
     verdict->fence = claim->fence;

@@ -16,6 +16,7 @@ static void resume(hf__zk *zk)
         op->start(op);
     }
     hf__zk_bury_all(zk);
+    hf__zk_heed_all(zk);
 }
 
 void hf__zk_session_begun(hf__zk *zk)

@@ -234,7 +234,7 @@ void hf__zk_op_answered(hf__zk_call *call)
         take_created(call);
     if (call->watch != NULL) {
         bool armed = call->rc == ZOK;
-        if (armed && op->claim != NULL && op->request != NULL && op->session == op->zk->session)
+        if (armed && op->claim != NULL && (op->request != NULL || op->own) && op->session == op->zk->session)
             hf__zk_watch_join(call->watch, op->claim);
         hf__zk_watch_set(call->watch, armed);
         call->watch = NULL;

@@ -280,6 +280,10 @@ void hf__zk_withdraw(hf__zk_op *op, const char *look_at);
 void hf__zk_withdraw_conflict(hf__zk_op *op, int kind, int64_t limit);
 void hf__zk_withdraw_exhausted(hf__zk_op *op);
 
+/* heed.c: a holder that ends its grant when it is asked to, where the URL says so; and after a reconnect. */
+void hf__zk_heed(hf__zk *zk, hf__zk_claim *claim);
+void hf__zk_heed_all(hf__zk *zk);
+
 /* release.c: the claim's nodes are to go, whatever happens. */
 void hf__zk_bury(hf__zk *zk, hf__zk_claim *claim);
 void hf__zk_bury_all(hf__zk *zk); /* after a reconnect */

@@ -72,7 +72,9 @@ static void tell(hf__zk_watch *watch)
     while ((claim = watch->claims) != NULL) {
         hf__zk_watch_leave(claim);
         claim->pending = true;
-        if (claim->watching)
+        if (claim->held)
+            hf__zk_heed(watch->zk, claim);
+        else if (claim->watching)
             hf__zk_post_claim(watch->zk, &claim->id);
     }
 }
