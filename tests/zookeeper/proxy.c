@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TURN_MS 2
+#define TURN_MS 10
 
 static int dial(int port)
 {
