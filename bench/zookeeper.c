@@ -2,8 +2,8 @@
 /*
  * bench_zookeeper [FOLDER]
  *
- * The rate of an uncontended acquire and release on ZooKeeper, against the least that a lock there does when it asks one
- * thing after another (create, get-children, delete by the C client's blocking calls), and against Apache Curator's
+ * The rate of an uncontended acquire and release on ZooKeeper, against the least that a lock there does when it asks
+ * one thing after another (create, get-children, delete by the C client's blocking calls), and against Apache Curator's
  * InterProcessMutex. One server, whose data lies in FOLDER (/dev/shm), for all three, which take turns; the medians of
  * the ratios, round by round.
  */

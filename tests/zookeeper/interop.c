@@ -291,8 +291,8 @@ static void tell(peer *p, const char *what)
     assert_string_equal(line, "done");
 }
 
-/* Kazoo 2.8's readers wait for writers that came later, so that they and waiting writers stop each other; those that are
- * in keep writers out, and not readers. */
+/* Kazoo 2.8's readers wait for writers that came later, so that they and waiting writers stop each other; those that
+ * are in keep writers out, and not readers. */
 static void kazoo_readers_that_hold(void **state)
 {
     (void)state;

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/name.h"
 #include "stores/zookeeper/path.h"
 #include "stores/zookeeper/store.h"
 
@@ -217,21 +218,29 @@ static const char *kind_text(int kind)
 
 void hf__zk_withdraw_conflict(hf__zk_op *op, int kind, int64_t limit)
 {
+    const char *dir = op->claim->dir;
+    char        shown[250];
+
+    hf__name_show(dir, strlen(dir), shown, sizeof shown);
     op->answer = HF_CONFLICTED;
     if (kind == HF_KIND_SEMAPHORE && limit > 0)
         hf__fail(&op->err, HF_ECONFLICT, "the node \"%.250s\" is in use as a semaphore of limit %" PRId64,
                  op->claim->dir, limit);
     else
-        hf__fail(&op->err, HF_ECONFLICT, "the node \"%.250s\" is in use as a %s", op->claim->dir, kind_text(kind));
+        hf__fail(&op->err, HF_ECONFLICT, "the node \"%s\" is in use as a %s", shown, kind_text(kind));
     hf__zk_withdraw(op, NULL);
 }
 
 void hf__zk_withdraw_exhausted(hf__zk_op *op)
 {
+    const char *dir = op->claim->queue_dir;
+    char        shown[200];
+
+    hf__name_show(dir, strlen(dir), shown, sizeof shown);
     op->status = hf__fail(&op->err, HF_EEXHAUSTED,
-                          "the sequence numbers of the node \"%.200s\" are nearly used up; remove the node while "
+                          "the sequence numbers of the node \"%s\" are nearly used up; remove the node while "
                           "nobody uses the lock, and they begin anew",
-                          op->claim->queue_dir);
+                          shown);
     hf__zk_withdraw(op, NULL);
 }
 
@@ -421,6 +430,8 @@ static void judged(hf__zk_op *op)
 
     if (rc != ZOK || op->claim->session != op->zk->session) {
         hf__zk_op_fail_rc(op, rc != ZOK ? rc : ZSESSIONEXPIRED);
+    } else if (made != NULL && made->rc == ZNONODE && hf__zk_batch_was_forbidden(op)) {
+        hf__zk_op_fail_rc(op, ZNOAUTH);
     } else if (made != NULL && made->rc == ZNONODE) {
         create_with_parents(op);
     } else if (children->rc == ZNONODE) {

@@ -29,6 +29,12 @@ static hf__zk_call *add(hf__zk_op *op)
     return call;
 }
 
+/* The C client takes no call while a handle is being closed, or opened. */
+static bool is_open(const hf__zk_call *call)
+{
+    return call->op->zk->handle != NULL;
+}
+
 /* What could not even be queued is answered at once. */
 static hf__zk_call *sent(hf__zk_call *call, int rc)
 {
@@ -136,8 +142,9 @@ hf__zk_call *hf__zk_create(hf__zk_op *op, const char *path, const char *data, si
 {
     hf__zk_call *call = add(op);
 
-    return sent(call, zoo_acreate2(op->zk->handle, path, data != NULL ? data : "", (int)len, acl_of(op->zk), mode,
-                                   on_created, call));
+    return sent(call, !is_open(call) ? ZCLOSING
+                                     : zoo_acreate2(op->zk->handle, path, data != NULL ? data : "", (int)len,
+                                                    acl_of(op->zk), mode, on_created, call));
 }
 
 hf__zk_call *hf__zk_create_claim(hf__zk_op *op, const char *dir, int role, const char *data, size_t len)
@@ -153,7 +160,9 @@ hf__zk_call *hf__zk_create_claim(hf__zk_op *op, const char *dir, int role, const
     op->claim->creating++;
     op->claim->doubt = true;
     path = hf__zk_join(dir, child);
-    if (path != NULL)
+    if (!is_open(call))
+        rc = ZCLOSING;
+    else if (path != NULL)
         rc = zoo_acreate2(op->zk->handle, path, data, (int)len, acl_of(op->zk), ZOO_EPHEMERAL_SEQUENTIAL, on_created,
                           call);
     free(path);
@@ -164,14 +173,14 @@ hf__zk_call *hf__zk_delete(hf__zk_op *op, const char *path)
 {
     hf__zk_call *call = add(op);
 
-    return sent(call, zoo_adelete(op->zk->handle, path, -1, on_void, call));
+    return sent(call, !is_open(call) ? ZCLOSING : zoo_adelete(op->zk->handle, path, -1, on_void, call));
 }
 
 hf__zk_call *hf__zk_exists(hf__zk_op *op, const char *path)
 {
     hf__zk_call *call = add(op);
 
-    return sent(call, zoo_aexists(op->zk->handle, path, 0, on_stat, call));
+    return sent(call, !is_open(call) ? ZCLOSING : zoo_aexists(op->zk->handle, path, 0, on_stat, call));
 }
 
 static void set_watch(hf__zk_call *call, hf__zk_watch *watch)
@@ -185,16 +194,17 @@ hf__zk_call *hf__zk_get(hf__zk_op *op, const char *path, hf__zk_watch *watch)
     hf__zk_call *call = add(op);
 
     if (watch == NULL)
-        return sent(call, zoo_aget(op->zk->handle, path, 0, on_data, call));
+        return sent(call, !is_open(call) ? ZCLOSING : zoo_aget(op->zk->handle, path, 0, on_data, call));
     set_watch(call, watch);
-    return sent(call, zoo_awget(op->zk->handle, path, hf__zk_watch_fired, watch, on_data, call));
+    return sent(call,
+                !is_open(call) ? ZCLOSING : zoo_awget(op->zk->handle, path, hf__zk_watch_fired, watch, on_data, call));
 }
 
 hf__zk_call *hf__zk_set(hf__zk_op *op, const char *path, const char *data, size_t len)
 {
     hf__zk_call *call = add(op);
 
-    return sent(call, zoo_aset(op->zk->handle, path, data, (int)len, -1, on_stat, call));
+    return sent(call, !is_open(call) ? ZCLOSING : zoo_aset(op->zk->handle, path, data, (int)len, -1, on_stat, call));
 }
 
 hf__zk_call *hf__zk_children(hf__zk_op *op, const char *path, hf__zk_watch *watch)
@@ -202,16 +212,28 @@ hf__zk_call *hf__zk_children(hf__zk_op *op, const char *path, hf__zk_watch *watc
     hf__zk_call *call = add(op);
 
     if (watch == NULL)
-        return sent(call, zoo_aget_children(op->zk->handle, path, 0, on_names, call));
+        return sent(call, !is_open(call) ? ZCLOSING : zoo_aget_children(op->zk->handle, path, 0, on_names, call));
     set_watch(call, watch);
-    return sent(call, zoo_awget_children(op->zk->handle, path, hf__zk_watch_fired, watch, on_names, call));
+    return sent(call, !is_open(call)
+                          ? ZCLOSING
+                          : zoo_awget_children(op->zk->handle, path, hf__zk_watch_fired, watch, on_names, call));
 }
 
 hf__zk_call *hf__zk_sync(hf__zk_op *op, const char *path)
 {
     hf__zk_call *call = add(op);
 
-    return sent(call, zoo_async(op->zk->handle, path, on_string, call));
+    return sent(call, !is_open(call) ? ZCLOSING : zoo_async(op->zk->handle, path, on_string, call));
+}
+
+void hf__zk_create_folder(hf__zk_op *op, const char *path)
+{
+    hf__zk_call *call = add(op);
+
+    call->optional = true;
+    sent(call, !is_open(call)
+                   ? ZCLOSING
+                   : zoo_acreate2(op->zk->handle, path, "", 0, acl_of(op->zk), ZOO_CONTAINER, on_created, call));
 }
 
 size_t hf__zk_depth(const char *path)
@@ -231,7 +253,7 @@ void hf__zk_create_parents(hf__zk_op *op, const char *path)
         while (path[i] != '/' && path[i] != '\0')
             i++;
         part[i] = '\0';
-        hf__zk_create(op, part, NULL, 0, ZOO_CONTAINER);
+        hf__zk_create_folder(op, part);
         if (path[i] == '\0')
             break;
         part[i] = '/';

@@ -15,7 +15,8 @@
 #include "stores/zookeeper/store.h"
 
 #define TRUST_PART 4
-#define RETRY_MS 200 /* between tries to make a handle (a name that does not resolve) */
+#define REFUSED_MS 2000 /* after the servers refused the credentials */
+#define RETRY_MS 200    /* between tries to make a handle (a name that does not resolve) */
 
 int64_t hf__zk_trust_ms(const hf__zk *zk)
 {
@@ -102,6 +103,11 @@ static int64_t link_step(void *arg)
     if (expired)
         close_handle(zk);
     hf__zk_lock(zk);
+    if (expired && zk->refused) { /* not at once again */
+        zk->refused = false;
+        hf__zk_unlock(zk);
+        return hf__after_ms(hf__now_us(), REFUSED_MS);
+    }
     opening = zk->opening && !zk->closing;
     hf__zk_unlock(zk);
     if (opening)

@@ -335,10 +335,18 @@ int hf__zk_batch_rc(const hf__zk_op *op)
         int rc = op->calls[i].rc;
         if (hf__zk_is_lost(rc))
             return rc;
-        if (rc != ZOK && rc != ZNONODE && rc != ZNODEEXISTS)
+        if (rc != ZOK && rc != ZNONODE && rc != ZNODEEXISTS && !op->calls[i].optional)
             worst = rc;
     }
     return worst;
+}
+
+bool hf__zk_batch_was_forbidden(const hf__zk_op *op)
+{
+    for (size_t i = 0; i < op->count; i++)
+        if (op->calls[i].optional && op->calls[i].rc == ZNOAUTH)
+            return true;
+    return false;
 }
 
 void hf__zk_op_expire(hf__zk_op *op)

@@ -30,7 +30,7 @@ static void create(hf__zk_op *op, bool with_parents)
         return;
     if (with_parents) {
         hf__zk_create_parents(op, claim->queue_dir);
-        hf__zk_create(op, claim->permit_dir, NULL, 0, ZOO_CONTAINER);
+        hf__zk_create_folder(op, claim->permit_dir);
     }
     hf__zk_create_claim(op, claim->queue_dir, HF__ZK_MUTEX, op->note, op->note_len);
     hf__zk_children(op, claim->queue_dir, NULL);
@@ -304,6 +304,8 @@ static void judged(hf__zk_op *op)
     at = first != NULL ? at : 0;
     if (rc != ZOK || op->claim->session != op->zk->session) {
         hf__zk_op_fail_rc(op, rc != ZOK ? rc : ZSESSIONEXPIRED);
+    } else if (first != NULL && first->rc == ZNONODE && hf__zk_batch_was_forbidden(op)) {
+        hf__zk_op_fail_rc(op, ZNOAUTH);
     } else if (first != NULL && first->rc == ZNONODE) {
         create(op, true);
     } else if (op->calls[at + 1].rc == ZNONODE) {

@@ -175,8 +175,9 @@ struct hf__zk_call {
     size_t        count;
     char         *data; /* of get */
     size_t        data_len;
-    bool          creates; /* a node of the claim's */
-    hf__zk_watch *watch;   /* set with it */
+    bool          creates;  /* a node of the claim's */
+    bool          optional; /* a folder that may be there already, where one may not make it */
+    hf__zk_watch *watch;    /* set with it */
 };
 
 /* Each adds one call to the op's batch, sends it, and returns it. */
@@ -189,6 +190,9 @@ hf__zk_call *hf__zk_set(hf__zk_op *op, const char *path, const char *data, size_
 hf__zk_call *hf__zk_children(hf__zk_op *op, const char *path, hf__zk_watch *watch);
 hf__zk_call *hf__zk_sync(hf__zk_op *op, const char *path);
 void         hf__zk_call_finish(hf__zk_call *call);
+
+/* A container. That it could not be made is no failure of the batch: it may be there. */
+void hf__zk_create_folder(hf__zk_op *op, const char *path);
 
 /* The folders of `path`, and it itself, as containers, from the top. */
 void   hf__zk_create_parents(hf__zk_op *op, const char *path);
@@ -254,6 +258,9 @@ void hf__zk_op_expire(hf__zk_op *op); /* its time is over */
 
 /* The worst of the batch's answers that tells of a connection or of rights; ZOK: none does. */
 int hf__zk_batch_rc(const hf__zk_op *op);
+
+/* Where the claim's folder is not there: has one not been allowed to make it? */
+bool hf__zk_batch_was_forbidden(const hf__zk_op *op);
 
 /* Is this an answer at all? */
 bool hf__zk_is_lost(int rc);

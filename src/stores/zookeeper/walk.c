@@ -363,7 +363,8 @@ static void fetched(hf__zk_op *op)
         fetch_more(op);
         return;
     }
-    qsort(walk->found, walk->found_count, sizeof *walk->found, compare);
+    if (walk->found_count > 0)
+        qsort(walk->found, walk->found_count, sizeof *walk->found, compare);
     walk->entries = calloc(walk->found_count + 1, sizeof *walk->entries);
     if (walk->entries == NULL) {
         hf__zk_op_fail(op, HF_EEXHAUSTED, "out of memory for a listing");

@@ -76,15 +76,17 @@ static void zookeeper_begin(hf_store *base, hf_request *request)
 {
     hf__zk    *zk = (hf__zk *)base;
     hf__zk_op *op;
+    bool       begun;
 
     request->status = HF_OK;
     request->store_data = NULL;
     hf__zk_lock(zk);
     op = hf__zk_op_new(zk, request, start_of(request), is_driven(request));
-    if (op != NULL)
+    begun = op != NULL;
+    if (begun)
         hf__zk_op_run(op);
     hf__zk_unlock(zk);
-    if (op != NULL)
+    if (begun)
         return;
     request->status = hf__fail(&request->err, HF_EEXHAUSTED, "out of memory for a request");
     request->done(request);
@@ -96,29 +98,39 @@ void hf__zk_drive_ready(hf__zk_op *op)
     pthread_cond_broadcast(&op->zk->moved);
 }
 
-/* A driven op belongs to its driver: it is not freed before he lets it go. */
+static void tell(hf__zk_op *op, const hf_request *request)
+{
+    if (request->verb == HF_VERB_LIST)
+        hf__zk_list_tell(op, request);
+    else
+        hf__zk_check_tell(op, request);
+}
+
+/* A driven op belongs to its driver: once it is ready nobody else touches it, and it is freed when he lets it go. */
 void hf__zk_drive(hf_store *base, hf_request *request)
 {
     hf__zk    *zk = (hf__zk *)base;
-    hf__zk_op *op;
+    hf__zk_op *op = request->store_data;
+    bool       ready;
 
-    if (!is_driven(request) || request->store_data == NULL)
+    if (!is_driven(request) || op == NULL)
         return;
-    op = request->store_data;
     hf__zk_lock(zk);
     while (!op->ready && !op->failed && hf__now_us() < request->deadline_us)
         hf__cond_wait_until(&zk->moved, &zk->mutex, request->deadline_us);
-    hf__zk_unlock(zk);
-    if (op->ready && request->verb == HF_VERB_LIST)
-        hf__zk_list_tell(op, request);
-    else if (op->ready)
-        hf__zk_check_tell(op, request);
-    else if (!op->failed)
+    ready = op->ready;
+    if (!ready && !op->failed)
         request->status =
             hf__fail(&request->err, HF_EUNREACHABLE, "ZooKeeper at %.150s did not answer in time", zk->config.hosts);
-    hf__zk_lock(zk);
-    hf__zk_op_let_go(op);
+    if (!ready)
+        hf__zk_op_let_go(op);
     hf__zk_unlock(zk);
+    if (ready) {
+        tell(op, request);
+        hf__zk_lock(zk);
+        hf__zk_op_let_go(op);
+        hf__zk_unlock(zk);
+    }
     request->done(request);
 }
 
