@@ -5,8 +5,12 @@
  * take turns on one name, and write down, on one clock, from when until when each could rely on its grant, and when a
  * loss was told. None of these may overlap, fences must rise, and in the end no node may be left.
  *
+ * A session that is ended from outside, by a second client that closes it, is like a lock that is broken: no server
+ * waits for its time to be over. Its holder must hear of it soon; the next one may be in before.
+ *
  *   test_zookeeper-ensemble [SECONDS [PROCESSES]]       600 8 for the long form
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +28,9 @@
 
 /* ---- a client process ---- */
 
-static int          log_fd = -1;
-static atomic_bool  expire_wanted;
+static int          log_fd = -1, holder_fd = -1;
+static char         number_text;
+static atomic_bool  expire_wanted, expiring, forced;
 static atomic_llong told_us;
 
 static void on_signal(int signal)
@@ -52,19 +57,27 @@ static void *keep_expiring(void *arg)
 
     for (;;) {
         sleep_ms(20);
-        if (atomic_exchange(&expire_wanted, false))
-            raw_expire(e->client, e->port);
+        if (!atomic_exchange(&expire_wanted, false))
+            continue;
+        atomic_store(&expiring, true);
+        atomic_store(&forced, true);
+        raw_expire(e->client, e->port);
+        atomic_store(&expiring, false);
     }
     return NULL;
 }
 
-/* The last moment at which the grant could be relied upon: the clock is read before hf_left() is. */
-static int64_t hold(hf_lock *lock, int64_t for_ms)
+/* A process that was stopped cannot be told meanwhile; it finds hf_left() at 0 when it goes on.
+ *
+ * The last moment at which the grant could be relied upon: the clock is read before hf_left() is. */
+static int64_t hold(hf_lock *lock, int64_t for_ms, bool *slept)
 {
     int64_t last_us = now_us(), until_us = last_us + for_ms * 1000;
 
+    *slept = false;
     for (;;) {
         int64_t at_us = now_us();
+        *slept = *slept || at_us - last_us > 200000;
         if (hf_left(lock) <= 0)
             return last_us;
         last_us = at_us;
@@ -80,15 +93,21 @@ static void one_turn(hf_lock *lock, uint64_t *rng)
     char     line[160];
     int64_t  entered_us, last_us;
     int      len, status;
+    bool     slept;
 
+    if (!atomic_load(&expiring))
+        atomic_store(&forced, false);
     if (hf_acquire(lock, 2000, &grant, NULL) != HF_OK)
         return;
     entered_us = now_us();
     atomic_store(&told_us, 0);
-    last_us = hold(lock, rng_below(rng, 20) == 0 ? 2500 : rng_below(rng, 30));
+    if (pwrite(holder_fd, &number_text, 1, 0) != 1) /* so that faults find who holds */
+        _exit(3);
+    last_us = hold(lock, rng_below(rng, 8) == 0 ? 2500 : rng_below(rng, 30), &slept);
     status = hf_release(lock, NULL);
-    len = snprintf(line, sizeof line, "%lld %lld %lld %lld %d\n", (long long)entered_us, (long long)last_us,
-                   (long long)grant.fence, (long long)atomic_load(&told_us), status);
+    len =
+        snprintf(line, sizeof line, "%lld %lld %lld %lld %d %d\n", (long long)entered_us, (long long)last_us,
+                 (long long)grant.fence, (long long)(slept ? 0 : atomic_load(&told_us)), status, atomic_load(&forced));
     if (write(log_fd, line, (size_t)len) != len)
         _exit(3);
 }
@@ -108,6 +127,8 @@ static int run_worker(const char *url, const char *log, int port)
         hf_mutex(&lock, client, NAME, HF_OPTIONS(.lost = lost_note), NULL) != HF_OK)
         return 3;
     log_fd = fileno(f);
+    number_text = log[strlen(log) - 1];
+    holder_fd = open("holder", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     e = (expirer){client, port};
     pthread_create(&thread, NULL, keep_expiring, &e);
     while (getppid() != 1 && access(log, F_OK) == 0 && access("stop", F_OK) != 0)
@@ -167,9 +188,22 @@ static void cut_off(worker *w, bool off)
         atomic_store(&w->ways[i].hold, off);
 }
 
+/* Every other time the one that holds. */
+static worker *choose(void)
+{
+    char number = '0';
+    int  fd = open("holder", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0 && pread(fd, &number, 1, 0) != 1)
+        number = '0';
+    if (fd >= 0)
+        close(fd);
+    return &workers[rng_below(&rng, 2) == 0 ? number - '0' : rng_below(&rng, worker_count)];
+}
+
 static void one_fault(void)
 {
-    worker *w = &workers[rng_below(&rng, worker_count)];
+    worker *w = choose();
     int     which = (int)rng_below(&rng, 6), s;
 
     faults++;
@@ -210,7 +244,7 @@ static void one_fault(void)
 
 typedef struct turn {
     long long entered_us, last_us, fence, told_us;
-    int       status, worker;
+    int       status, forced, worker;
 } turn;
 
 static turn  *turns;
@@ -222,7 +256,8 @@ static void read_log(int number)
     turn  t = {.worker = number};
 
     assert_non_null(f);
-    while (fscanf(f, "%lld %lld %lld %lld %d", &t.entered_us, &t.last_us, &t.fence, &t.told_us, &t.status) == 5) {
+    while (fscanf(f, "%lld %lld %lld %lld %d %d", &t.entered_us, &t.last_us, &t.fence, &t.told_us, &t.status,
+                  &t.forced) == 6) {
         turns = realloc(turns, (turn_count + 1) * sizeof *turns);
         turns[turn_count++] = t;
     }
@@ -238,7 +273,8 @@ static int by_entry(const void *a, const void *b)
 
 static void judge(void)
 {
-    int overlaps = 0, late = 0, unordered = 0, lost = 0, entries[WORKERS_MOST] = {0};
+    int       overlaps = 0, late = 0, unordered = 0, lost = 0, by_force = 0, entries[WORKERS_MOST] = {0};
+    long long slowest_us = 0;
 
     qsort(turns, turn_count, sizeof *turns, by_entry);
     for (size_t i = 0; i < turn_count; i++) {
@@ -246,17 +282,26 @@ static void judge(void)
         lost += turns[i].status == HF_LOST;
         if (i == 0)
             continue;
+        if (turns[i - 1].forced && turns[i - 1].status == HF_LOST) {
+            by_force++;
+            if (turns[i - 1].last_us - turns[i].entered_us > slowest_us)
+                slowest_us = turns[i - 1].last_us - turns[i].entered_us;
+            continue;
+        }
         overlaps += turns[i].entered_us < turns[i - 1].last_us;
         unordered += turns[i].fence <= turns[i - 1].fence;
         late += turns[i - 1].told_us > turns[i].entered_us;
     }
     printf("%d faults, %zu grants, %d lost, %d overlaps, %d fences out of order, %d told late\n", faults, turn_count,
            lost, overlaps, unordered, late);
+    printf("%d of the lost were ended from outside; the slowest knew %lld ms after the next one was in\n", by_force,
+           slowest_us / 1000);
     for (int i = 0; i < worker_count; i++)
         assert_true(entries[i] > 0);
     assert_int_equal(overlaps, 0);
     assert_int_equal(unordered, 0);
     assert_int_equal(late, 0);
+    assert_true(slowest_us < 3000000);
 }
 
 static const char *self;
