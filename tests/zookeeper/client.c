@@ -223,7 +223,8 @@ static double requests_per_hand_over(int waiters)
 {
     static crowd all;
     static seat  seats[CROWD_MOST];
-    hf_client   *client = open_directly("session=60000"), *holder = open_directly("session=60000");
+    hf_client   *client = open_at(server.port, "session=60000", 0, 20000);
+    hf_client   *holder = open_directly("session=60000");
     hf_lock     *held = must_mutex(holder, "crowd", NULL);
     long long    before, after;
 

@@ -119,7 +119,7 @@ static void the_end_of_a_session_is_told_and_waiters_queue_again(void **state)
 {
     (void)state;
     int64_t    told = 0;
-    hf_client *client = open_directly(""), *other = open_directly("");
+    hf_client *client = open_directly("session=9000"), *other = open_directly("");
     hf_lock   *lock = must_mutex(client, "expired", HF_OPTIONS(.lost = lost_note, .lost_arg = &told));
     hf_lock   *waits = must_writer(client, "expired-rw", NULL), *holds = must_reader(other, "expired-rw", NULL);
     acquirer   a = {0};

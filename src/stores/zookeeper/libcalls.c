@@ -10,8 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/turn.h"
 
 typedef struct tables {
     ElfW(Addr) base;
@@ -22,12 +24,12 @@ typedef struct tables {
     ElfW(Addr) sealed_from, sealed_to; /* read-only since the loader was done */
 } tables;
 
-#define FORK_WAITS_S 2 /* for a name that is being resolved */
+#define FORK_WAITS_MS 2000 /* for a name that is being resolved */
 
 static bool is_led; /* all of them */
 
-static pthread_mutex_t resolving = PTHREAD_MUTEX_INITIALIZER; /* held while the resolver runs, and by a fork */
-static bool            fork_has_it, child_must_not;
+static hf__turn resolving = {.mutex = PTHREAD_MUTEX_INITIALIZER}; /* had while the resolver runs, and by a fork */
+static bool     fork_has_it, child_must_not;
 
 static int socket_cloexec(int domain, int type, int protocol)
 {
@@ -44,31 +46,27 @@ static int getaddrinfo_alone(const char *node, const char *service, const struct
 {
     int result;
 
-    pthread_mutex_lock(&resolving);
+    hf__turn_take(&resolving, HF_NEVER_US);
     result = child_must_not ? EAI_AGAIN : getaddrinfo(node, service, hints, res);
-    pthread_mutex_unlock(&resolving);
+    hf__turn_give(&resolving);
     return result;
 }
 
 static void before_fork(void)
 {
-    struct timespec until;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += FORK_WAITS_S;
-    fork_has_it = pthread_mutex_clocklock(&resolving, CLOCK_MONOTONIC, &until) == 0;
+    fork_has_it = hf__turn_take(&resolving, hf__after_ms(hf__now_us(), FORK_WAITS_MS));
 }
 
 static void after_fork(void)
 {
     if (fork_has_it)
-        pthread_mutex_unlock(&resolving);
+        hf__turn_give(&resolving);
 }
 
 static void in_child(void)
 {
     child_must_not = child_must_not || !fork_has_it;
-    pthread_mutex_init(&resolving, NULL);
+    hf__turn_init(&resolving);
 }
 
 /* Some loaders leave the addresses of this section as they stand in the file. */
