@@ -405,6 +405,34 @@ static void z7_a_downgrade_keeps_the_next_writer_out(void **state)
     must_close(other);
 }
 
+/* A place in the queue whose lease runs out while it is asked for again: no node is left that nobody knows of. */
+static void a_lease_that_runs_out_on_the_way(void **state)
+{
+    (void)state;
+    hf_client *client = open_at(between.port, "session=60000", 0, 3000), *other = open_directly("");
+    hf_lock   *lock = must_mutex(client, "overtaken", HF_OPTIONS(.lease_ms = 300));
+    hf_lock   *second = must_mutex(other, "overtaken", NULL);
+    acquirer   a = {0};
+
+    must_acquire(second, HF_NOWAIT);
+    acquirer_start(&a, lock, 60000, 0);
+    assert_true(raw_comes_to(raw, folder_of("overtaken"), 2));
+    for (int i = 0; i < 8; i++) {
+        atomic_store(&between.hold, true);
+        sleep_ms(320 + 20 * i);
+        atomic_store(&between.hold, false);
+        sleep_ms(100);
+    }
+    must_release(second);
+    acquirer_join(&a);
+    assert_int_equal(a.status, HF_OK);
+    assert_true(raw_comes_to(raw, folder_of("overtaken"), 0));
+    hf_free(lock);
+    hf_free(second);
+    must_close(client);
+    must_close(other);
+}
+
 /* Z20: taken twice, given back once: nobody else is in. Z31: an operator may remove anybody's node. */
 static void z20_z31_levels_and_operators(void **state)
 {
@@ -445,6 +473,7 @@ int main(void)
         cmocka_unit_test(z11_a_close_in_the_midst_of_a_create),
         cmocka_unit_test(z34_a_close_during_a_partition),
         cmocka_unit_test(z7_a_downgrade_keeps_the_next_writer_out),
+        cmocka_unit_test(a_lease_that_runs_out_on_the_way),
         cmocka_unit_test(z20_z31_levels_and_operators),
     };
 

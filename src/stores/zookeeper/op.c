@@ -180,12 +180,25 @@ bool hf__zk_batch(hf__zk_op *op, size_t count, hf__zk_step *step)
     return true;
 }
 
+/* Its lease has run out on the way, and its nodes are on the way to be removed: whatever these answers say of them, and
+ * whatever would be made now, would stand for nothing. */
+static bool is_overtaken(const hf__zk_op *op)
+{
+    if (op->request == NULL || op->claim == NULL || !op->claim->dead)
+        return false;
+    return op->request->verb == HF_VERB_ATTEMPT || op->request->to_shared;
+}
+
 static void go_on(hf__zk_op *op)
 {
     if (op->request == NULL && !op->own)
         op_free(op);
-    else
+    else if (!is_overtaken(op))
         op->step(op);
+    else if (op->claim->in_table)
+        hf__zk_op_park(op, &op->claim->after);
+    else
+        hf__zk_op_run(op);
 }
 
 void hf__zk_batch_sent(hf__zk_op *op)

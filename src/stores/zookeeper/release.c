@@ -113,7 +113,7 @@ static void found(hf__zk_op *op)
 
 static void remove_nodes(hf__zk_op *op)
 {
-    if (op->claim->doubt || op->claim->creating > 0)
+    if (op->claim->doubt || op->claim->turning || op->claim->creating > 0)
         find_nodes(op);
     else
         remove_known(op);
@@ -193,12 +193,6 @@ static char *reader_path(int layout, const hf__zk_claim *claim)
     return path;
 }
 
-static void turn_failed(hf__zk_op *op, int rc)
-{
-    op->claim->turning = true;
-    hf__zk_op_fail_rc(op, rc);
-}
-
 static void end_turn(hf__zk_op *op, bool was_there)
 {
     hf__zk_claim *claim = op->claim;
@@ -231,7 +225,7 @@ static void writer_gone(hf__zk_op *op)
     int rc = hf__zk_batch_rc(op);
 
     if (rc != ZOK)
-        turn_failed(op, rc);
+        hf__zk_op_fail_rc(op, rc);
     else
         end_turn(op, op->calls[0].rc == ZOK);
 }
@@ -241,7 +235,7 @@ static void turned(hf__zk_op *op)
     int rc = hf__zk_batch_rc(op);
 
     if (rc != ZOK)
-        turn_failed(op, rc);
+        hf__zk_op_fail_rc(op, rc);
     else if (op->calls[0].rc == ZNONODE)
         end_turn(op, false);
     else
@@ -272,7 +266,7 @@ static void turning_seen(hf__zk_op *op)
     int         rc = hf__zk_batch_rc(op);
 
     if (rc != ZOK) {
-        turn_failed(op, rc);
+        hf__zk_op_fail_rc(op, rc);
         return;
     }
     for (size_t n = 0; n < op->calls[1].count; n++) {
@@ -289,13 +283,18 @@ static void turning_seen(hf__zk_op *op)
 
 static void turn(hf__zk_op *op)
 {
+    bool again = op->claim->turning;
+
+    if (op->free_state != NULL)
+        op->free_state(op->state);
+    op->claim->turning = true; /* until it is known what has become of it */
     op->state = reader_path(op->zk->config.rules.layout, op->claim);
     op->free_state = free;
     if (op->state == NULL) {
         hf__zk_op_fail(op, HF_EEXHAUSTED, "out of memory for a path");
         return;
     }
-    if (!op->claim->turning) {
+    if (!again) {
         create_reader(op);
     } else if (hf__zk_batch(op, 2, turning_seen)) {
         hf__zk_sync(op, op->claim->dir);
@@ -335,6 +334,8 @@ void hf__zk_release_start(hf__zk_op *op)
         hf__zk_bury(op->zk, claim);
         return;
     }
+    if (op->claim != NULL)
+        hf__zk_claim_unref(op->claim); /* it begins anew */
     op->claim = hf__zk_claim_ref(claim);
     if (op->request->to_shared) {
         if (claim->node == NULL)
