@@ -22,7 +22,7 @@ int main(void)
         return 2;
     snprintf(url, sizeof url, "zookeeper://127.0.0.1:%d/conformance?session=60000", server.port);
     spec.url = url;
-    suite_short_ms = 200; /* the holder's own client removes it, by a request */
+    suite_short_ms = 150; /* the holder's own client removes it, by a request */
     failed = suite_run(&spec);
     zk_server_stop(&server);
     return failed;

@@ -188,6 +188,12 @@ static void observed_marks_are_waited_for(void **state)
 
     assert_int_equal(rule(&rules, names, 3, names[2]).answer, HF__ZK_WAIT);
     assert_int_equal(rule(&curator, names, 3, names[2]).answer, HF__ZK_IN);
+    const char *const mutex[] = {"0123__lock__0000000001", U1 "lock-0000000003"};
+    ruled             r = rule(&rules, mutex, 2, mutex[1]);
+    assert_int_equal(r.answer, HF__ZK_WAIT);
+    assert_string_equal(r.whom, mutex[0]);
+    const char *const reader[] = {"0123__lock__0000000001", U1 "__READ__0000000003"};
+    assert_int_equal(rule(&rules, reader, 2, reader[1]).answer, HF__ZK_WAIT);
 }
 
 /* ---- properties ---- */

@@ -267,7 +267,8 @@ static bool in_use_otherwise(hf__zk_op *op, const hf__zk_call *children)
     for (size_t i = 0; i < children->count; i++) {
         if (!hf__zk_parse(&op->zk->config.rules, children->names[i], &member))
             continue;
-        hf__zk_withdraw_conflict(op, member.role == HF__ZK_MUTEX ? HF_KIND_MUTEX : HF_KIND_RW, 0);
+        hf__zk_withdraw_conflict(
+            op, member.role == HF__ZK_READER || member.role == HF__ZK_WRITER ? HF_KIND_RW : HF_KIND_MUTEX, 0);
         return true;
     }
     return false;

@@ -76,7 +76,7 @@ static int role_of(const hf__zk_rules *rules, const char *name, size_t head, boo
             has_mark(name, head, marks[i].mark, strlen(marks[i].mark), minus))
             return marks[i].role;
     if (rules != NULL && is_observed(rules->observe, name, head, minus))
-        return HF__ZK_WRITER;
+        return HF__ZK_OBSERVED;
     return HF__ZK_OTHER;
 }
 
@@ -159,6 +159,11 @@ static bool is_of_rw(int role)
     return role == HF__ZK_READER || role == HF__ZK_WRITER;
 }
 
+static bool conflict(int a, int b)
+{
+    return a != HF__ZK_OBSERVED && b != HF__ZK_OBSERVED && is_of_rw(a) != is_of_rw(b);
+}
+
 /* The first writer before `index`, or NULL. */
 static const hf__zk_member *first_writer(const hf__zk_line *line, size_t index)
 {
@@ -198,7 +203,7 @@ hf__zk_ruling hf__zk_rule(const hf__zk_line *line, const char *name)
         return ruling;
     }
     for (size_t i = 0; i < index; i++) {
-        if (is_of_rw(line->members[i].role) == is_of_rw(mine->role))
+        if (!conflict(line->members[i].role, mine->role))
             continue;
         ruling.answer = HF__ZK_CONFLICT;
         ruling.whom = &line->members[i];

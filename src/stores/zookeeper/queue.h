@@ -23,6 +23,7 @@ enum hf__zk_role {
     HF__ZK_READER,
     HF__ZK_WRITER,
     HF__ZK_PERMIT,
+    HF__ZK_OBSERVED, /* another library's: waited for by all kinds, in conflict with none */
 };
 
 /* A number from here on is refused: a little later the server's counter sticks or turns negative, and order is lost. */
@@ -30,7 +31,7 @@ enum hf__zk_role {
 
 typedef struct hf__zk_rules {
     int         layout;
-    const char *observe; /* marks that are waited for like a mutex's or a writer's, comma-separated; "" none */
+    const char *observe; /* further marks that are waited for, comma-separated; "" none */
 } hf__zk_rules;
 
 typedef struct hf__zk_member {

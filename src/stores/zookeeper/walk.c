@@ -250,7 +250,9 @@ static int compare_entries(const void *a, const void *b)
 
 static int kind_of(const hf__zk_found *found)
 {
-    return found->role == HF__ZK_PERMIT ? HF_KIND_SEMAPHORE : found->role == HF__ZK_MUTEX ? HF_KIND_MUTEX : HF_KIND_RW;
+    if (found->role == HF__ZK_PERMIT)
+        return HF_KIND_SEMAPHORE;
+    return found->role == HF__ZK_READER || found->role == HF__ZK_WRITER ? HF_KIND_RW : HF_KIND_MUTEX;
 }
 
 static void fill(hf__zk *zk, hf__zk_entry *e, const hf__zk_found *found)
