@@ -45,8 +45,7 @@ static void z23_a_create_without_an_answer_is_adopted(void **state)
     assert_true(raw_comes_to(raw, folder_of("adopted"), 1));
     raw_count(raw, folder_of("adopted"), first, sizeof first);
     assert_int_equal(raw_owner(raw, first, &czxid), raw_session_of(client));
-    proxy_cut(&between);
-    atomic_store(&between.swallow, false);
+    proxy_cut_and_heal(&between);
     acquirer_join(&a);
     assert_int_equal(a.status, HF_OK);
     assert_int_equal(a.grant.fence, czxid); /* the very node */
@@ -71,8 +70,7 @@ static void z4_what_nobody_waits_for_is_removed(void **state)
     for (int i = 0; i < 2; i++) {
         atomic_store(&between.swallow, true);
         assert_status(HF_EUNREACHABLE, hf_acquire(i == 0 ? lock : permits, HF_NOWAIT, NULL, NULL));
-        proxy_cut(&between);
-        atomic_store(&between.swallow, false);
+        proxy_cut_and_heal(&between);
         assert_true(raw_comes_to(raw, folder_of("orphan"), 0));
         assert_true(raw_comes_to(raw, folder_of("orphan-permits/locks"), 0));
         assert_true(raw_comes_to(raw, folder_of("orphan-permits/leases"), 0)); /* Z5 */
@@ -102,8 +100,7 @@ static void z1_a_node_of_an_earlier_session_is_not_adopted(void **state)
     acquirer_start(&a, lock, 20000, -1);
     assert_true(raw_comes_to(raw, folder_of("foreign"), 1));
     assert_true(raw_expire(client, server.port));
-    proxy_cut(&between);
-    atomic_store(&between.swallow, false);
+    proxy_cut_and_heal(&between);
     acquirer_join(&a);
     assert_int_equal(a.status, HF_OK);
     assert_int_equal(raw_count(raw, folder_of("foreign"), first, sizeof first), 1);
@@ -386,8 +383,7 @@ static void z7_a_downgrade_keeps_the_next_writer_out(void **state)
         atomic_store(&between.swallow, lossy == 1);
         assert_status(lossy ? HF_EUNREACHABLE : HF_OK, hf_release(writer, NULL));
         if (lossy) {
-            proxy_cut(&between);
-            atomic_store(&between.swallow, false);
+            proxy_cut_and_heal(&between);
         }
         sleep_ms(1500);
         assert_true(hf_left(reader) > 0);

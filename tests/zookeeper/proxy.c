@@ -133,6 +133,15 @@ void proxy_cut(proxy *p)
         usleep(1000);
 }
 
+/* While it is cut nothing connects anew: the answer to that would be swallowed, and waited for. */
+void proxy_cut_and_heal(proxy *p)
+{
+    atomic_store(&p->refuse, true);
+    proxy_cut(p);
+    atomic_store(&p->swallow, false);
+    atomic_store(&p->refuse, false);
+}
+
 void proxy_stop(proxy *p)
 {
     atomic_store(&p->stop, true);

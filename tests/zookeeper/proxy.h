@@ -29,4 +29,7 @@ void proxy_stop(proxy *p);
 /* Closes all connections, and returns when that is done. */
 void proxy_cut(proxy *p);
 
+/* The same, and what was swallowed before passes again. */
+void proxy_cut_and_heal(proxy *p);
+
 #endif

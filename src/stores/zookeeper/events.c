@@ -41,6 +41,13 @@ static void ended(hf__zk *zk)
     hf__loop_wake(&zk->link);
 }
 
+/* A server says so in an answer, before it closes the connection. */
+void hf__zk_session_refused(hf__zk *zk, int64_t session)
+{
+    if (session == zk->session && !zk->expired && !zk->closing)
+        ended(zk);
+}
+
 void hf__zk_session_event(zhandle_t *handle, int type, int state, const char *path, void *context)
 {
     hf__zk *zk = context;
@@ -52,6 +59,8 @@ void hf__zk_session_event(zhandle_t *handle, int type, int state, const char *pa
     hf__zk_lock(zk);
     if (zk->closing) {
         zk->connected = false;
+    } else if (zk->expired) {
+        zk->connected = false; /* its handle is about to be closed */
     } else if (state == ZOO_CONNECTED_STATE && zk->handle == NULL) {
         zk->early = true; /* the call that makes the handle has not returned, and is yet to give the credentials */
     } else if (state == ZOO_CONNECTED_STATE) {

@@ -252,6 +252,8 @@ void hf__zk_op_answered(hf__zk_call *call)
         hf__zk_watch_set(call->watch, armed);
         call->watch = NULL;
     }
+    if (call->rc == ZSESSIONEXPIRED)
+        hf__zk_session_refused(op->zk, op->session);
     if (--op->pending == 0 && !op->sending)
         go_on(op);
 }

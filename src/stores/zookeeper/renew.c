@@ -145,6 +145,7 @@ static void answer_one(hf__zk *zk, hf_renewal *renewal, hf__zk_claim *claim)
     if (renewal->lease_ms > 0) {
         hf__zk_claim_extend(zk, claim, renewal->lease_ms);
         renewal->answer = HF_RENEWAL_RENEWED;
+        claim->short_kept = claim->short_kept || renewal->lease_ms > trust_ms;
         if (renewal->lease_ms > trust_ms)
             renewal->lease_ms = trust_ms;
         return;

@@ -87,6 +87,9 @@ void hf__zk_session_event(zhandle_t *handle, int type, int state, const char *pa
 /* Under the mutex: there is a session, new or again. */
 void hf__zk_session_begun(hf__zk *zk);
 
+/* Under the mutex: an answer says that this session is over. */
+void hf__zk_session_refused(hf__zk *zk, int64_t session);
+
 /* Under the mutex: the session is over; its claims are gone. */
 void hf__zk_session_ended(hf__zk *zk);
 
