@@ -10,6 +10,7 @@
 #include "core/client.h"
 #include "core/debt.h"
 #include "core/figures.h"
+#include "core/line.h"
 #include "core/lock.h"
 
 /* Allowed for between two clocks: 1 % and 2 ms, as the Redlock page has it. */
@@ -36,10 +37,12 @@ static int64_t first_lease_ms(const hf_lock *lock)
 
 hf__hold *hf__hold_new(hf_lock *lock, uint64_t owner, hf__thread *thread)
 {
-    hf__hold *hold = calloc(1, sizeof *hold + sizeof owner + lock->name_len + 1);
+    size_t    size = sizeof(hf__hold) + sizeof owner + lock->name_len + 1;
+    hf__hold *hold = malloc(size); /* calloc() keeps no lists of what was freed a moment ago */
 
     if (hold == NULL)
         return NULL;
+    memset(hold, 0, size);
     if (!hf__client_new_id(lock->client, &hold->claim.id) || !hf__debts_reserve(lock->client)) {
         free(hold);
         return NULL;
@@ -295,6 +298,7 @@ void hf__hold_lose(hf__hold *hold)
     hold->state = HF__HOLD_LOST;
     client->stats.lost++;
     hf__keeper_unwatch(hold);
+    hf__line_over(hold);
     for (hf__take *take = &hold->first; take != NULL; take = take->next) {
         if (!taken_by(take))
             continue;

@@ -20,6 +20,9 @@ extern const hf_store_ops hf__memory_ops;
 #ifdef HF_STORE_SQLITE
 extern const hf_store_ops hf__sqlite_ops;
 #endif
+#ifdef HF_STORE_REDIS
+extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
+#endif
 #ifdef HF_STORE_ZOOKEEPER
 extern const hf_store_ops hf__zookeeper_ops;
 #endif
@@ -27,6 +30,9 @@ extern const hf_store_ops hf__zookeeper_ops;
 static const hf_store_ops *const built_in[] = {
 #ifdef HF_STORE_SQLITE
     &hf__sqlite_ops,
+#endif
+#ifdef HF_STORE_REDIS
+    &hf__redis_ops,     &hf__rediss_ops, &hf__redis_unix_ops,
 #endif
 #ifdef HF_STORE_ZOOKEEPER
     &hf__zookeeper_ops,
@@ -117,7 +123,7 @@ static bool is_whole(const hf_store_ops *ops)
 {
     return ops->abi == HF_STORE_ABI && ops->scheme != NULL && ops->size >= sizeof(hf_store) && ops->open != NULL &&
            ops->close != NULL && ops->begin != NULL && ops->clock_us != NULL &&
-           (ops->watch == NULL) == (ops->unwatch == NULL);
+           (ops->watch == NULL) == (ops->unwatch == NULL) && (ops->doze == NULL) == (ops->rouse == NULL);
 }
 
 int hf_store_register(const hf_store_ops *ops)

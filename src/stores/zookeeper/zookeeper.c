@@ -18,6 +18,8 @@ static int zookeeper_open(hf_store *base, const hf_url *url, hf_error *err)
     pthread_mutex_init(&zk->mutex, NULL);
     hf__cond_init(&zk->moved);
     zk->outbox_end = &zk->outbox;
+    if (zk->config.rules.layout == HF__ZK_KAZOO)
+        base->caps &= ~(unsigned)HF_CAP_SEMAPHORE;
     status = hf__zk_link_open(zk, err);
     if (status == HF_OK)
         return HF_OK;
@@ -134,11 +136,13 @@ void hf__zk_drive(hf_store *base, hf_request *request)
     request->done(request);
 }
 
-static void zookeeper_watch(hf_store *base, hf_claim *wish)
+/* The C client has threads of its own, whoever dozes. */
+static void zookeeper_watch(hf_store *base, hf_claim *wish, bool dozes)
 {
     hf__zk       *zk = (hf__zk *)base;
     hf__zk_claim *claim;
 
+    (void)dozes;
     hf__zk_lock(zk);
     claim = hf__zk_claim_find(zk, &wish->id);
     if (claim == NULL || claim->pending || claim->watch == NULL)
