@@ -18,11 +18,14 @@ set(HF_PC_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 # What a static link needs: the pkg-config modules that src/ and each store have named.
 get_property(HF_PC_REQUIRES GLOBAL PROPERTY HF_PC_REQUIRES)
 list(REMOVE_DUPLICATES HF_PC_REQUIRES)
+# Libraries without a pkg-config module of their own.
+get_property(HF_PLAIN_LIBS GLOBAL PROPERTY HF_PLAIN_LIBS)
 set_property(
   TARGET holdfast_static
   PROPERTY INTERFACE_LINK_LIBRARIES
            $<BUILD_INTERFACE:$<LINK_ONLY:holdfast_objects>>
            $<INSTALL_INTERFACE:$<LINK_ONLY:PkgConfig::HOLDFAST_DEPS>>
+           $<INSTALL_INTERFACE:$<LINK_ONLY:${HF_PLAIN_LIBS}>>
            $<INSTALL_INTERFACE:$<LINK_ONLY:Threads::Threads>>)
 
 # The static library has an export of its own: who uses only the shared one needs none of the modules above.
@@ -38,6 +41,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/holdfast DESTINATION ${CMAKE_INS
 file(RELATIVE_PATH HF_PC_TO_PREFIX /p/${HF_PC_DIR} /p)
 string(REGEX REPLACE "/$" "" HF_PC_TO_PREFIX ${HF_PC_TO_PREFIX})
 list(JOIN HF_PC_REQUIRES " " HF_PC_REQUIRES_TEXT)
+list(TRANSFORM HF_PLAIN_LIBS PREPEND " -l" OUTPUT_VARIABLE HF_PC_LIBS_TEXT)
+list(JOIN HF_PC_LIBS_TEXT "" HF_PC_LIBS_TEXT)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/holdfast.pc.in ${PROJECT_BINARY_DIR}/holdfast.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/holdfast.pc DESTINATION ${HF_PC_DIR})
 

@@ -100,8 +100,8 @@ enum hf_renewal_answer {
 
 typedef struct hf_renewal {
     hf_claim *claim;
-    int64_t   lease_ms; /* new lease from now; 0: only look */
-    int       answer;   /* enum hf_renewal_answer, written by the store */
+    int64_t lease_ms; /* new lease from now; 0: only look. With RENEWED a store writes what it keeps, if that is less */
+    int     answer;   /* enum hf_renewal_answer, written by the store */
 } hf_renewal;
 
 typedef struct hf_request hf_request;

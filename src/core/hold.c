@@ -111,6 +111,8 @@ static int64_t next_look_us(const hf__hold *hold, int64_t sent_us)
 
     if (hold->fixed && lease_ms > hold->client->watchdog_ms)
         lease_ms = hold->client->watchdog_ms;
+    if (hold->kept_ms < lease_ms)
+        lease_ms = hold->kept_ms;
     return hf__after_ms(sent_us, lease_ms / RENEWALS);
 }
 
@@ -161,6 +163,7 @@ bool hf__hold_grant(hf__hold *hold, const hf_verdict *verdict, int64_t sent_us, 
         return false;
     if (verdict->lease_ms < lease_ms)
         lease_ms = verdict->lease_ms;
+    hold->kept_ms = lease_ms;
     hold->state = HF__HOLD_HELD;
     hold->fence = verdict->fence;
     hold->granted_us = now_us;

@@ -53,6 +53,7 @@ typedef struct hf__hold {
     int64_t           deadline_us;   /* local: counted from before the request was sent */
     int64_t           hold_until_us; /* max_hold_ms; HF_NEVER_US: no bound */
     int64_t           min_hold_ms;
+    int64_t           kept_ms;         /* what the store keeps of a lease at once, at most */
     int64_t           late_us;         /* store time until which an unanswered attempt may still arrive; 0: none */
     int64_t           leased_until_us; /* the store has it no longer than this, whatever was answered or lost */
     hf__take          first;           /* the outermost taker, and those nested in it */

@@ -23,13 +23,19 @@ extern const hf_store_ops hf__sqlite_ops;
 #ifdef HF_STORE_REDIS
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
 #endif
+#ifdef HF_STORE_ZOOKEEPER
+extern const hf_store_ops hf__zookeeper_ops;
+#endif
 
 static const hf_store_ops *const built_in[] = {
 #ifdef HF_STORE_SQLITE
     &hf__sqlite_ops,
 #endif
 #ifdef HF_STORE_REDIS
-    &hf__redis_ops,  &hf__rediss_ops, &hf__redis_unix_ops,
+    &hf__redis_ops,     &hf__rediss_ops, &hf__redis_unix_ops,
+#endif
+#ifdef HF_STORE_ZOOKEEPER
+    &hf__zookeeper_ops,
 #endif
     &hf__memory_ops,
 };
