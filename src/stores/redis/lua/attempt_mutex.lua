@@ -26,6 +26,12 @@ end
 if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[4], KEYS[5]) == 0 then
   return grant()
 end
+-- The same where others stand in the line: whoever was told comes here, and the next one waits for him.
+if ARGV[4] ~= '2' and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
+  local answer = grant()
+  redis.call('ZREM', KEYS[4], ARGV[1])
+  return answer
+end
 if redis.call('EXISTS', KEYS[3]) == 1 then
   return {4}
 end
