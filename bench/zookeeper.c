@@ -134,7 +134,7 @@ static void peer_start(int port)
 static double peer_rate(int64_t for_us)
 {
     char   line[100];
-    double rate;
+    double rate = 0;
 
     fprintf(to_peer, "bench /curator %.3f\n", (double)for_us / 1e6);
     fflush(to_peer);
