@@ -64,7 +64,7 @@ static void node_start(redis_cluster *c, int i, const redis_cluster_setup *setup
     snprintf(c->hosts + used, sizeof(c->hosts) - used, "%s%s", i ? "," : "", redis_upstream(c->node[i]));
 }
 
-/* Each gets an epoch of its own, so that none has to be found; then each meets each, which is faster than by hearsay. */
+/* Each gets an epoch of its own, so that none has to be found; then each meets each: faster than by hearsay. */
 static void acquaint(redis_cluster *c)
 {
     for (int i = 0; i < c->count; i++)

@@ -31,8 +31,8 @@ typedef struct redis_setup {
     int                netns;           /* descriptor of the network namespace that it runs in; 0: ours */
 } redis_setup;
 
-/* Without persistence unless the arguments say otherwise. `setup` may be NULL; what it points at must stay valid, but for
- * `config` and the arguments' array. Waits until the server answers. */
+/* Without persistence unless the arguments say otherwise. `setup` may be NULL; what it points at must stay valid,
+ * but for `config` and the arguments' array. Waits until the server answers. */
 redis_server *redis_start(const redis_setup *setup);
 void          redis_end(redis_server *s); /* NULL is allowed */
 
