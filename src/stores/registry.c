@@ -23,6 +23,9 @@ extern const hf_store_ops hf__sqlite_ops;
 #ifdef HF_STORE_REDIS
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
 #endif
+#ifdef HF_STORE_REDLOCK
+extern const hf_store_ops hf__redlock_ops;
+#endif
 #ifdef HF_STORE_ZOOKEEPER
 extern const hf_store_ops hf__zookeeper_ops;
 #endif
@@ -33,6 +36,9 @@ static const hf_store_ops *const built_in[] = {
 #endif
 #ifdef HF_STORE_REDIS
     &hf__redis_ops,     &hf__rediss_ops, &hf__redis_unix_ops,
+#endif
+#ifdef HF_STORE_REDLOCK
+    &hf__redlock_ops,
 #endif
 #ifdef HF_STORE_ZOOKEEPER
     &hf__zookeeper_ops,

@@ -100,12 +100,15 @@ int hf__conn_new(hf__conn **result, const hf__redis_config *config, hf__at *at, 
     *result = NULL;
     if (conn == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a connection to Redis");
-    status = hf__link_open(&conn->link, config, at, deadline_us, err);
+    status = deadline_us > 0 ? hf__link_open(&conn->link, config, at, deadline_us, err) : HF_OK;
     if (status != HF_OK) {
         free_conn(conn);
         return status;
     }
-    hf__conn_opened(conn);
+    if (conn->link != NULL)
+        hf__conn_opened(conn);
+    else
+        snprintf(conn->where, sizeof conn->where, "%s", config->path != NULL ? config->path : config->hosts[0].name);
     atomic_store(&conn->generation, 0);
     hf__pump_add(pump, &conn->part);
     *result = conn;
@@ -191,6 +194,7 @@ void hf__conn_submit(hf__conn *conn, hf__command *command, bool driven)
 void hf__conn_hand_over(hf__conn *conn)
 {
     hf__follower *next = conn->followers;
+    hf__waking    waking;
 
     if (conn->leading)
         return;
@@ -200,8 +204,9 @@ void hf__conn_hand_over(hf__conn *conn)
         return;
     }
     hf__conn_unlist(conn, next);
+    waking = hf__waking_of(next);
     hf__park_tell(&next->park, HF__FOLLOWER_LEADS);
-    hf__park_wake(&next->park);
+    hf__waking_do(waking);
 }
 
 /* Sleeps while another thread leads. True: finished, and the mutex is not held any more. */
@@ -294,6 +299,16 @@ redisReply *hf__conn_talk(hf__conn *conn, const char *text, size_t len, int64_t 
 }
 
 /* ---- what is known of the server ---- */
+
+bool hf__conn_is_open(hf__conn *conn)
+{
+    bool open;
+
+    pthread_mutex_lock(&conn->mutex);
+    open = conn->link != NULL && !conn->opening && !conn->broken;
+    pthread_mutex_unlock(&conn->mutex);
+    return open;
+}
 
 void hf__conn_distrust(hf__conn *conn)
 {

@@ -32,6 +32,7 @@ typedef struct hf__redis {
     hf__places       places;
     hf__self         self;
     size_t           prefix_len; /* of config.prefix */
+    bool             grouped;    /* its verbs are driven by hf__conns_drive(), and never by drive() */
 } hf__redis;
 
 /* ---- attempt.c, release.c, renew.c: begin a request. */
