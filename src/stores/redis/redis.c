@@ -102,6 +102,7 @@ static void close_parts(hf__redis *store)
     hf__places_close(&store->places);
     hf__self_finish(&store->self);
     hf__pump_close(store->pump);
+    hf__at_finish(&store->at);
     hf__redis_config_finish(&store->config);
 }
 
@@ -128,10 +129,10 @@ static int open_parts(hf__redis *store, hf_error *err)
     status = hf__pump_open(&store->pump, err);
     if (status != HF_OK)
         goto finish_self;
-    status = hf__conn_new(&store->conn, &store->config, env, store->pump, deadline_us, err);
+    status = hf__conn_new(&store->conn, &store->config, &store->at, env, store->pump, deadline_us, err);
     if (status != HF_OK)
         goto close_pump;
-    status = hf__news_open(&store->news, &store->config, env, store->pump, store->conn, err);
+    status = hf__news_open(&store->news, &store->config, &store->at, env, store->pump, store->conn, err);
     if (status != HF_OK)
         goto close_conn;
     hf__places_open(&store->places, store);
@@ -156,9 +157,15 @@ static int redis_open(hf_store *base, const hf_url *url, hf_error *err)
     store->prefix_len = strlen(store->config.prefix);
     if (store->config.layout == HF__LAYOUT_PLAIN)
         base->caps &= ~(unsigned)(HF_CAP_RW | HF_CAP_SEMAPHORE | HF_CAP_FAIR);
-    status = open_parts(store, err);
-    if (status != HF_OK)
+    if (!hf__at_init(&store->at, store->config.hosts, store->config.host_count)) {
         hf__redis_config_finish(&store->config);
+        return hf__fail(err, HF_EEXHAUSTED, "out of memory for a client");
+    }
+    status = open_parts(store, err);
+    if (status != HF_OK) {
+        hf__at_finish(&store->at);
+        hf__redis_config_finish(&store->config);
+    }
     return status;
 }
 

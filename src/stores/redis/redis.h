@@ -13,6 +13,7 @@
 
 #include <holdfast/store.h>
 
+#include "stores/redis/at.h"
 #include "stores/redis/config.h"
 #include "stores/redis/conn.h"
 #include "stores/redis/news.h"
@@ -24,6 +25,7 @@
 typedef struct hf__redis {
     hf_store         base;
     hf__redis_config config;
+    hf__at           at;
     hf__pump        *pump;
     hf__conn        *conn;
     hf__news        *news;
