@@ -10,12 +10,13 @@
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 
-#define PARTS_MAX 4
+#define FDS_FIRST 8
 
 struct hf__pump {
     pthread_t       thread;
@@ -24,9 +25,12 @@ struct hf__pump {
     atomic_bool     stop;
     pthread_mutex_t mutex;
     pthread_cond_t  stepped;
-    hf__pump_part  *parts[PARTS_MAX];
+    hf__pump_part  *parts;  /* a list */
+    hf__pump_part  *coming; /* the next that may step in this round */
     hf__pump_part  *stepping;
-    struct pollfd   polls[PARTS_MAX]; /* the thread's own */
+    size_t          count; /* of parts */
+    struct pollfd  *fds;   /* the thread's own: the bell, then what the parts want */
+    size_t          room;
 };
 
 static void ring(hf__pump *pump)
@@ -49,49 +53,97 @@ static void hear(hf__pump *pump)
     atomic_store(&pump->rung, false);
 }
 
-static void step_part(hf__pump *pump, size_t i, int64_t now_us)
+static bool is_due(hf__pump_part *part, int64_t now_us)
+{
+    bool woken = atomic_exchange(&part->woken, false);
+
+    return woken || part->poll.revents != 0 || part->due_us <= now_us;
+}
+
+/* Under the mutex, which it lets go of during the step. */
+static void step_part(hf__pump *pump, hf__pump_part *part)
+{
+    pump->stepping = part;
+    pthread_mutex_unlock(&pump->mutex);
+    part->due_us = part->step(part->arg, &part->poll);
+    pthread_mutex_lock(&pump->mutex);
+    pump->stepping = NULL;
+    pthread_cond_broadcast(&pump->stepped);
+}
+
+/* Parts come and go meanwhile. */
+static void step_all(hf__pump *pump)
+{
+    int64_t now_us = hf__now_us();
+
+    pthread_mutex_lock(&pump->mutex);
+    pump->coming = pump->parts;
+    while (pump->coming != NULL) {
+        hf__pump_part *part = pump->coming;
+        pump->coming = part->next;
+        if (is_due(part, now_us))
+            step_part(pump, part);
+    }
+    pthread_mutex_unlock(&pump->mutex);
+}
+
+/* Room for the bell and every part. Without memory some parts are polled a little later. */
+static bool make_room(hf__pump *pump)
+{
+    size_t         room = pump->room > 0 ? pump->room : FDS_FIRST;
+    struct pollfd *fds;
+
+    while (room < pump->count + 1)
+        room *= 2;
+    if (room == pump->room)
+        return true;
+    fds = realloc(pump->fds, room * sizeof *fds);
+    if (fds == NULL)
+        return false;
+    pump->fds = fds;
+    pump->room = room;
+    return true;
+}
+
+/* What to poll, and until when. */
+static size_t gather(hf__pump *pump, int64_t *due_us)
+{
+    hf__pump_part *part;
+    size_t         count = 1;
+
+    pthread_mutex_lock(&pump->mutex);
+    *due_us = make_room(pump) ? HF_NEVER_US : hf__now_us() + 10 * HF_US_PER_MS;
+    pump->fds[0] = (struct pollfd){.fd = pump->fd, .events = POLLIN};
+    DL_FOREACH (pump->parts, part) {
+        if (part->due_us < *due_us)
+            *due_us = part->due_us;
+        part->poll.revents = 0;
+        part->place = count < pump->room && part->poll.fd >= 0 ? count : 0;
+        if (part->place > 0)
+            pump->fds[count++] = part->poll;
+    }
+    pthread_mutex_unlock(&pump->mutex);
+    return count;
+}
+
+/* A part that was removed is not told, nor one that came meanwhile. */
+static void scatter(hf__pump *pump)
 {
     hf__pump_part *part;
 
     pthread_mutex_lock(&pump->mutex);
-    part = pump->parts[i];
-    if (part != NULL && !atomic_exchange(&part->woken, false) && pump->polls[i].revents == 0 && part->due_us > now_us)
-        part = NULL;
-    pump->stepping = part;
-    pthread_mutex_unlock(&pump->mutex);
-    if (part == NULL)
-        return;
-    part->due_us = part->step(part->arg, &pump->polls[i]);
-    pthread_mutex_lock(&pump->mutex);
-    pump->stepping = NULL;
-    pthread_cond_broadcast(&pump->stepped);
-    pthread_mutex_unlock(&pump->mutex);
-}
-
-/* What to poll, and until when. A removed part is polled no more. */
-static int64_t gather(hf__pump *pump, struct pollfd fds[PARTS_MAX + 1])
-{
-    int64_t due_us = HF_NEVER_US;
-
-    fds[0] = (struct pollfd){.fd = pump->fd, .events = POLLIN};
-    pthread_mutex_lock(&pump->mutex);
-    for (size_t i = 0; i < PARTS_MAX; i++) {
-        if (pump->parts[i] == NULL)
-            pump->polls[i].fd = -1;
-        else if (pump->parts[i]->due_us < due_us)
-            due_us = pump->parts[i]->due_us;
-        pump->polls[i].revents = 0;
-        fds[i + 1] = pump->polls[i];
+    DL_FOREACH (pump->parts, part) {
+        if (part->place > 0)
+            part->poll.revents = pump->fds[part->place].revents;
     }
     pthread_mutex_unlock(&pump->mutex);
-    return due_us;
 }
 
 /* poll()'s clock stops during suspend, so long waits are cut in slices; an idle pump sleeps without an end. */
 static void wait_for(hf__pump *pump)
 {
-    struct pollfd   fds[PARTS_MAX + 1];
-    int64_t         due_us = gather(pump, fds), left_us;
+    int64_t         due_us, left_us;
+    size_t          count = gather(pump, &due_us);
     struct timespec left;
 
     left_us = due_us == HF_NEVER_US ? 0 : due_us - hf__now_us();
@@ -101,11 +153,10 @@ static void wait_for(hf__pump *pump)
         left_us = HF_WAIT_SLICE_MS * HF_US_PER_MS;
     left.tv_sec = (time_t)(left_us / HF_US_PER_S);
     left.tv_nsec = (long)(left_us % HF_US_PER_S) * 1000;
-    if (ppoll(fds, PARTS_MAX + 1, due_us == HF_NEVER_US ? NULL : &left, NULL) <= 0)
+    if (ppoll(pump->fds, count, due_us == HF_NEVER_US ? NULL : &left, NULL) <= 0)
         return;
-    for (size_t i = 0; i < PARTS_MAX; i++)
-        pump->polls[i].revents = fds[i + 1].revents;
-    if (fds[0].revents != 0)
+    scatter(pump);
+    if (pump->fds[0].revents != 0)
         hear(pump);
 }
 
@@ -114,12 +165,20 @@ static void *run(void *arg)
     hf__pump *pump = arg;
 
     while (!atomic_load(&pump->stop)) {
-        int64_t now_us = hf__now_us();
-        for (size_t i = 0; i < PARTS_MAX; i++)
-            step_part(pump, i, now_us);
+        step_all(pump);
         wait_for(pump);
     }
     return NULL;
+}
+
+static void pump_free(hf__pump *pump)
+{
+    if (pump->fd >= 0)
+        close(pump->fd);
+    pthread_cond_destroy(&pump->stepped);
+    pthread_mutex_destroy(&pump->mutex);
+    free(pump->fds);
+    free(pump);
 }
 
 int hf__pump_open(hf__pump **result, hf_error *err)
@@ -132,19 +191,15 @@ int hf__pump_open(hf__pump **result, hf_error *err)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a Redis client");
     pthread_mutex_init(&pump->mutex, NULL);
     pthread_cond_init(&pump->stepped, NULL);
-    for (size_t i = 0; i < PARTS_MAX; i++)
-        pump->polls[i].fd = -1;
     pump->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    sys = pump->fd < 0 ? errno : hf__thread_start(&pump->thread, run, pump, "hf-redis");
+    sys = pump->fd < 0 ? errno : make_room(pump) ? 0 : ENOMEM;
+    if (sys == 0)
+        sys = hf__thread_start(&pump->thread, run, pump, "hf-redis");
     if (sys == 0) {
         *result = pump;
         return HF_OK;
     }
-    if (pump->fd >= 0)
-        close(pump->fd);
-    pthread_cond_destroy(&pump->stepped);
-    pthread_mutex_destroy(&pump->mutex);
-    free(pump);
+    pump_free(pump);
     return hf__fail_sys(err, HF_EEXHAUSTED, sys, "cannot start the thread of a Redis client");
 }
 
@@ -155,21 +210,17 @@ void hf__pump_close(hf__pump *pump)
     atomic_store(&pump->stop, true);
     ring(pump);
     pthread_join(pump->thread, NULL);
-    close(pump->fd);
-    pthread_cond_destroy(&pump->stepped);
-    pthread_mutex_destroy(&pump->mutex);
-    free(pump);
+    pump_free(pump);
 }
 
 void hf__pump_add(hf__pump *pump, hf__pump_part *part)
 {
     part->due_us = 0;
+    part->poll = (struct pollfd){.fd = -1};
+    part->place = 0;
     pthread_mutex_lock(&pump->mutex);
-    for (size_t i = 0; i < PARTS_MAX; i++)
-        if (pump->parts[i] == NULL) {
-            pump->parts[i] = part;
-            break;
-        }
+    DL_APPEND(pump->parts, part);
+    pump->count++;
     pthread_mutex_unlock(&pump->mutex);
     ring(pump);
 }
@@ -177,9 +228,10 @@ void hf__pump_add(hf__pump *pump, hf__pump_part *part)
 void hf__pump_remove(hf__pump *pump, hf__pump_part *part)
 {
     pthread_mutex_lock(&pump->mutex);
-    for (size_t i = 0; i < PARTS_MAX; i++)
-        if (pump->parts[i] == part)
-            pump->parts[i] = NULL;
+    if (pump->coming == part)
+        pump->coming = part->next;
+    DL_DELETE(pump->parts, part);
+    pump->count--;
     while (pump->stepping == part)
         pthread_cond_wait(&pump->stepped, &pump->mutex);
     pthread_mutex_unlock(&pump->mutex);
