@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
+
 #include <utlist.h>
 
 #include "base/clock.h"
@@ -17,6 +18,7 @@
 #include "base/thread.h"
 
 #define FDS_FIRST 8
+#define CROWDED_MS 100 /* no memory to poll all: the rest is looked at so often */
 
 struct hf__pump {
     pthread_t       thread;
@@ -25,12 +27,13 @@ struct hf__pump {
     atomic_bool     stop;
     pthread_mutex_t mutex;
     pthread_cond_t  stepped;
-    hf__pump_part  *parts;  /* a list */
-    hf__pump_part  *coming; /* the next that may step in this round */
+    hf__pump_part  *parts;
     hf__pump_part  *stepping;
-    size_t          count; /* of parts */
-    struct pollfd  *fds;   /* the thread's own: the bell, then what the parts want */
-    size_t          room;
+
+    /* The thread's own. */
+    uint64_t       round;
+    struct pollfd *fds; /* our own first, then those of the parts in the order in which they were gathered */
+    size_t         room;
 };
 
 static void ring(hf__pump *pump)
@@ -53,89 +56,88 @@ static void hear(hf__pump *pump)
     atomic_store(&pump->rung, false);
 }
 
-static bool is_due(hf__pump_part *part, int64_t now_us)
+/* The next part of this round that has something to do; under the mutex. */
+static hf__pump_part *next_part(hf__pump *pump, int64_t now_us)
 {
-    bool woken = atomic_exchange(&part->woken, false);
+    hf__pump_part *part;
 
-    return woken || part->poll.revents != 0 || part->due_us <= now_us;
+    DL_FOREACH (pump->parts, part) {
+        if (part->round == pump->round)
+            continue;
+        part->round = pump->round;
+        if (atomic_exchange(&part->woken, false) || part->poll.revents != 0 || part->due_us <= now_us)
+            return part;
+    }
+    return NULL;
 }
 
-/* Under the mutex, which it lets go of during the step. */
-static void step_part(hf__pump *pump, hf__pump_part *part)
-{
-    pump->stepping = part;
-    pthread_mutex_unlock(&pump->mutex);
-    part->due_us = part->step(part->arg, &part->poll);
-    pthread_mutex_lock(&pump->mutex);
-    pump->stepping = NULL;
-    pthread_cond_broadcast(&pump->stepped);
-}
-
-/* Parts come and go meanwhile. */
-static void step_all(hf__pump *pump)
+static void step_parts(hf__pump *pump)
 {
     int64_t now_us = hf__now_us();
 
     pthread_mutex_lock(&pump->mutex);
-    pump->coming = pump->parts;
-    while (pump->coming != NULL) {
-        hf__pump_part *part = pump->coming;
-        pump->coming = part->next;
-        if (is_due(part, now_us))
-            step_part(pump, part);
+    pump->round++;
+    while ((pump->stepping = next_part(pump, now_us)) != NULL) {
+        hf__pump_part *part = pump->stepping;
+        pthread_mutex_unlock(&pump->mutex);
+        part->due_us = part->step(part->arg, &part->poll);
+        pthread_mutex_lock(&pump->mutex);
+        pump->stepping = NULL;
+        pthread_cond_broadcast(&pump->stepped);
     }
     pthread_mutex_unlock(&pump->mutex);
 }
 
-/* Room for the bell and every part. Without memory some parts are polled a little later. */
-static bool make_room(hf__pump *pump)
+/* Room for one more than `count`. */
+static bool reserve(hf__pump *pump, size_t count)
 {
-    size_t         room = pump->room > 0 ? pump->room : FDS_FIRST;
-    struct pollfd *fds;
+    size_t         room = pump->room * 2;
+    struct pollfd *more;
 
-    while (room < pump->count + 1)
-        room *= 2;
-    if (room == pump->room)
+    if (count < pump->room)
         return true;
-    fds = realloc(pump->fds, room * sizeof *fds);
-    if (fds == NULL)
+    more = realloc(pump->fds, room * sizeof *more);
+    if (more == NULL)
         return false;
-    pump->fds = fds;
+    pump->fds = more;
     pump->room = room;
     return true;
 }
 
-/* What to poll, and until when. */
+/* What to poll, how many, and until when. A part that was removed is polled no more. */
 static size_t gather(hf__pump *pump, int64_t *due_us)
 {
     hf__pump_part *part;
     size_t         count = 1;
 
-    pthread_mutex_lock(&pump->mutex);
-    *due_us = make_room(pump) ? HF_NEVER_US : hf__now_us() + 10 * HF_US_PER_MS;
+    *due_us = HF_NEVER_US;
     pump->fds[0] = (struct pollfd){.fd = pump->fd, .events = POLLIN};
+    pthread_mutex_lock(&pump->mutex);
     DL_FOREACH (pump->parts, part) {
         if (part->due_us < *due_us)
             *due_us = part->due_us;
         part->poll.revents = 0;
-        part->place = count < pump->room && part->poll.fd >= 0 ? count : 0;
-        if (part->place > 0)
+        if (part->poll.fd < 0)
+            continue;
+        if (reserve(pump, count))
             pump->fds[count++] = part->poll;
+        else if (*due_us > hf__after_ms(hf__now_us(), CROWDED_MS))
+            *due_us = hf__after_ms(hf__now_us(), CROWDED_MS);
     }
     pthread_mutex_unlock(&pump->mutex);
     return count;
 }
 
-/* A part that was removed is not told, nor one that came meanwhile. */
-static void scatter(hf__pump *pump)
+/* By descriptor: parts may have come and gone meanwhile, and what they are told is a hint. */
+static void tell_parts(hf__pump *pump, size_t count)
 {
     hf__pump_part *part;
 
     pthread_mutex_lock(&pump->mutex);
-    DL_FOREACH (pump->parts, part) {
-        if (part->place > 0)
-            part->poll.revents = pump->fds[part->place].revents;
-    }
+    for (size_t i = 1; i < count; i++)
+        DL_FOREACH (pump->parts, part)
+            if (pump->fds[i].revents != 0 && part->poll.fd == pump->fds[i].fd)
+                part->poll.revents = pump->fds[i].revents;
     pthread_mutex_unlock(&pump->mutex);
 }
 
@@ -155,7 +157,7 @@ static void wait_for(hf__pump *pump)
     left.tv_nsec = (long)(left_us % HF_US_PER_S) * 1000;
     if (ppoll(pump->fds, count, due_us == HF_NEVER_US ? NULL : &left, NULL) <= 0)
         return;
-    scatter(pump);
+    tell_parts(pump, count);
     if (pump->fds[0].revents != 0)
         hear(pump);
 }
@@ -165,20 +167,10 @@ static void *run(void *arg)
     hf__pump *pump = arg;
 
     while (!atomic_load(&pump->stop)) {
-        step_all(pump);
+        step_parts(pump);
         wait_for(pump);
     }
     return NULL;
-}
-
-static void pump_free(hf__pump *pump)
-{
-    if (pump->fd >= 0)
-        close(pump->fd);
-    pthread_cond_destroy(&pump->stepped);
-    pthread_mutex_destroy(&pump->mutex);
-    free(pump->fds);
-    free(pump);
 }
 
 int hf__pump_open(hf__pump **result, hf_error *err)
@@ -191,15 +183,23 @@ int hf__pump_open(hf__pump **result, hf_error *err)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a Redis client");
     pthread_mutex_init(&pump->mutex, NULL);
     pthread_cond_init(&pump->stepped, NULL);
+    pump->room = FDS_FIRST;
+    pump->fds = calloc(pump->room, sizeof *pump->fds);
     pump->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    sys = pump->fd < 0 ? errno : make_room(pump) ? 0 : ENOMEM;
-    if (sys == 0)
+    if (pump->fds == NULL || pump->fd < 0)
+        sys = pump->fds == NULL ? ENOMEM : errno;
+    else
         sys = hf__thread_start(&pump->thread, run, pump, "hf-redis");
     if (sys == 0) {
         *result = pump;
         return HF_OK;
     }
-    pump_free(pump);
+    if (pump->fd >= 0)
+        close(pump->fd);
+    pthread_cond_destroy(&pump->stepped);
+    pthread_mutex_destroy(&pump->mutex);
+    free(pump->fds);
+    free(pump);
     return hf__fail_sys(err, HF_EEXHAUSTED, sys, "cannot start the thread of a Redis client");
 }
 
@@ -210,17 +210,20 @@ void hf__pump_close(hf__pump *pump)
     atomic_store(&pump->stop, true);
     ring(pump);
     pthread_join(pump->thread, NULL);
-    pump_free(pump);
+    close(pump->fd);
+    pthread_cond_destroy(&pump->stepped);
+    pthread_mutex_destroy(&pump->mutex);
+    free(pump->fds);
+    free(pump);
 }
 
 void hf__pump_add(hf__pump *pump, hf__pump_part *part)
 {
     part->due_us = 0;
+    part->round = 0;
     part->poll = (struct pollfd){.fd = -1};
-    part->place = 0;
     pthread_mutex_lock(&pump->mutex);
     DL_APPEND(pump->parts, part);
-    pump->count++;
     pthread_mutex_unlock(&pump->mutex);
     ring(pump);
 }
@@ -228,10 +231,7 @@ void hf__pump_add(hf__pump *pump, hf__pump_part *part)
 void hf__pump_remove(hf__pump *pump, hf__pump_part *part)
 {
     pthread_mutex_lock(&pump->mutex);
-    if (pump->coming == part)
-        pump->coming = part->next;
     DL_DELETE(pump->parts, part);
-    pump->count--;
     while (pump->stepping == part)
         pthread_cond_wait(&pump->stepped, &pump->mutex);
     pthread_mutex_unlock(&pump->mutex);

@@ -17,7 +17,6 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include <holdfast.h>
@@ -36,7 +35,7 @@ struct hf__pump_part {
     int64_t        due_us;
     atomic_bool    woken;
     struct pollfd  poll;
-    size_t         place; /* of its descriptor among those that are polled; 0: not among them */
+    uint64_t       round; /* in which it was looked at */
     hf__pump_part *prev, *next;
 };
 
@@ -46,11 +45,10 @@ int hf__pump_open(hf__pump **pump, hf_error *err);
 /* After all parts were removed. NULL is allowed. */
 void hf__pump_close(hf__pump *pump);
 
-/* The part is the owner's memory until it was removed. From any thread, also in another part's step. */
+/* The part is the owner's memory until it was removed. */
 void hf__pump_add(hf__pump *pump, hf__pump_part *part);
 
-/* When it returns the part does not step and will not. Not from its own step (another part's will do), nor with a lock
- * held that its step takes. */
+/* When it returns the part does not step and will not. Not from a step, nor with a lock held that a step takes. */
 void hf__pump_remove(hf__pump *pump, hf__pump_part *part);
 
 /* The part steps soon. From any thread, with any lock held; cheap when it was woken already. */
