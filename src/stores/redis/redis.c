@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The store on one Redis or Valkey server: opening and closing, and which verb goes where. Three schemes, one store:
- * over TCP, over TLS, over a Unix socket.
+ * The store on one Redis or Valkey server: opening and closing, and which verb goes where. Several schemes, one store:
+ * over TCP, over TLS, over a Unix socket, and where Sentinels say which server it is.
  */
 #include "stores/redis/redis.h"
 
@@ -12,6 +12,7 @@
 #include "stores/redis/look.h"
 
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
+extern const hf_store_ops hf__redis_sentinel_ops, hf__rediss_sentinel_ops;
 
 static bool is_conversation(int verb)
 {
@@ -97,10 +98,12 @@ static int64_t redis_clock_us(hf_store *base)
 static void close_parts(hf__redis *store)
 {
     hf__places_stop(&store->places);
+    hf__sentinel_stop(store->sentinel);
     hf__news_close(store->news);
     hf__conn_free(store->conn);
     hf__places_close(&store->places);
     hf__self_finish(&store->self);
+    hf__sentinel_free(store->sentinel);
     hf__pump_close(store->pump);
     hf__at_finish(&store->at);
     hf__redis_config_finish(&store->config);
@@ -118,6 +121,40 @@ static int open_self(hf__redis *store, hf_error *err)
     return hf__fail(err, HF_EEXHAUSTED, "out of memory for a client");
 }
 
+/* There is another master: what is under way to the old one is in doubt, and who waits must look again. It does not
+ * know of us yet. */
+static void moved(void *arg, const hf_error *why)
+{
+    hf__redis *store = arg;
+
+    hf__conn_leave(store->conn, why);
+    hf__news_leave(store->news);
+    hf__self_forgotten(&store->self);
+}
+
+/* A connection that is made when it is needed, and made anew where the master is by then; so it is needed now. */
+static int open_conn(hf__redis *store, int64_t deadline_us, hf_error *err)
+{
+    const hf_store_env *env = store->base.env;
+
+    if (store->sentinel == NULL)
+        return hf__conn_new(&store->conn, &store->config, &store->at, env, store->pump, deadline_us, err);
+    return hf__conn_new_idle(&store->conn, &store->config, &store->at, env, store->pump, err);
+}
+
+static int try_master(hf__redis *store, int64_t deadline_us, hf_error *err)
+{
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    redisReply       *reply;
+
+    if (store->sentinel == NULL)
+        return HF_OK;
+    hf__sentinel_follow(store->sentinel, moved, store);
+    reply = hf__conn_talk(store->conn, ping, sizeof ping - 1, deadline_us, err);
+    freeReplyObject(reply);
+    return reply != NULL ? HF_OK : err->status;
+}
+
 static int open_parts(hf__redis *store, hf_error *err)
 {
     const hf_store_env *env = store->base.env;
@@ -129,17 +166,30 @@ static int open_parts(hf__redis *store, hf_error *err)
     status = hf__pump_open(&store->pump, err);
     if (status != HF_OK)
         goto finish_self;
-    status = hf__conn_new(&store->conn, &store->config, &store->at, env, store->pump, deadline_us, err);
+    if (store->config.sentinels != NULL)
+        status = hf__sentinel_open(&store->sentinel, &store->config, store->pump, &store->at, deadline_us, err);
     if (status != HF_OK)
         goto close_pump;
+    status = open_conn(store, deadline_us, err);
+    if (status != HF_OK)
+        goto free_sentinel;
     status = hf__news_open(&store->news, &store->config, &store->at, env, store->pump, store->conn, err);
     if (status != HF_OK)
         goto close_conn;
+    status = try_master(store, deadline_us, err);
+    if (status != HF_OK)
+        goto close_news;
     hf__places_open(&store->places, store);
     return HF_OK;
 
+close_news:
+    hf__sentinel_stop(store->sentinel);
+    hf__news_close(store->news);
 close_conn:
     hf__conn_free(store->conn);
+free_sentinel:
+    hf__sentinel_stop(store->sentinel);
+    hf__sentinel_free(store->sentinel);
 close_pump:
     hf__pump_close(store->pump);
 finish_self:
@@ -180,3 +230,5 @@ static int redis_open(hf_store *base, const hf_url *url, hf_error *err)
 const hf_store_ops hf__redis_ops = REDIS_OPS("redis");
 const hf_store_ops hf__rediss_ops = REDIS_OPS("rediss");
 const hf_store_ops hf__redis_unix_ops = REDIS_OPS("redis+unix");
+const hf_store_ops hf__redis_sentinel_ops = REDIS_OPS("redis-sentinel");
+const hf_store_ops hf__rediss_sentinel_ops = REDIS_OPS("rediss-sentinel");

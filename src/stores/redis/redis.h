@@ -21,6 +21,7 @@
 #include "stores/redis/pump.h"
 #include "stores/redis/script.h"
 #include "stores/redis/self.h"
+#include "stores/redis/sentinel.h"
 
 typedef struct hf__redis {
     hf_store         base;
@@ -31,6 +32,7 @@ typedef struct hf__redis {
     hf__news        *news;
     hf__places       places;
     hf__self         self;
+    hf__sentinel    *sentinel;   /* NULL: the URL says where the server is */
     size_t           prefix_len; /* of config.prefix */
 } hf__redis;
 
