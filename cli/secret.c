@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Passwords are where RFC 3986 puts them (user:password@host) or in a parameter whose name ends like that. Cutting is done in
- * the string that the kernel shows to others (/proc/PID/cmdline and environ), and what is left over is zeroed.
+ * Passwords are where RFC 3986 puts them (user:password@host) or in a parameter whose name ends like that. Cutting is
+ * done in the string that the kernel shows to others (/proc/PID/cmdline and environ), and what is left over is zeroed.
  */
 #include "secret.h"
 

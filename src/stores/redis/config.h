@@ -45,7 +45,7 @@ struct hf__redis_config {
     size_t          host_count;
     int             db;
 
-    /* Where it is told by Sentinels: how they are reached, and the master's name among them. There are no hosts then. */
+    /* Where Sentinels tell: how they are reached, and the master's name among them. There are no hosts then. */
     hf__redis_config *sentinels; /* NULL: not so */
     char             *master_name;
     bool              is_sentinel; /* these are the settings of links to Sentinels: hosts, who, TLS */

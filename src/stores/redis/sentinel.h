@@ -42,8 +42,8 @@ typedef struct hf__sentinel {
     int64_t           undecided_us; /* since when they do not agree; 0: they do */
 } hf__sentinel;
 
-/* Asks, and waits until deadline_us at most that a master is named. What is given must outlive it; at is told by it from
- * now on. On failure nothing is left. */
+/* Asks, and waits until deadline_us at most that a master is named. What is given must outlive it; at is told by it
+ * from now on. On failure nothing is left. */
 int hf__sentinel_open(hf__sentinel **made, const hf__redis_config *config, hf__pump *pump, hf__at *at,
                       int64_t deadline_us, hf_error *err);
 
