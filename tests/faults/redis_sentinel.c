@@ -101,8 +101,8 @@ static int64_t scripts_on(int i)
 
 enum way { SWITCHED, KILLED, STOPPED };
 
-/* Two names are held: one by a holder that goes on, one by a holder that lets go after the switch. Someone waits for the
- * second. */
+/* Two names are held: one by a holder that goes on, one by a holder that lets go after the switch. Someone waits for
+ * the second. */
 static void go_through(enum way way)
 {
     int           old = redis_sentinels_master(set);
