@@ -259,6 +259,16 @@ bool redis_cluster_settle(redis_cluster *c, int64_t wait_ms)
     return false;
 }
 
+bool redis_cluster_mend(redis_cluster *c, int64_t wait_ms)
+{
+    for (int i = 0; i < c->count; i++)
+        if (redis_gone(c->node[i]))
+            redis_again(c->node[i]);
+        else
+            redis_cont(c->node[i]);
+    return redis_cluster_settle(c, wait_ms);
+}
+
 bool redis_cluster_switch(redis_cluster *c, int replica)
 {
     return strcmp(redis_text(c->node[replica], "CLUSTER FAILOVER"), "OK") == 0;

@@ -61,6 +61,12 @@ static void data_start(redis_sentinels *s, int i)
         redis_do(s->data[i], "REPLICAOF 127.0.0.1 %s", port);
 }
 
+static void hasten(redis_server *sentinel, bool hasty)
+{
+    redis_do(sentinel, hasty ? "SENTINEL DEBUG PUBLISH-PERIOD 200 INFO-PERIOD 500"
+                             : "SENTINEL DEBUG PUBLISH-PERIOD 2000 INFO-PERIOD 10000");
+}
+
 static void sentinel_start(redis_sentinels *s, int i)
 {
     static const char *const     args[] = {"--sentinel", NULL};
@@ -83,7 +89,7 @@ static void sentinel_start(redis_sentinels *s, int i)
         snprintf(config + n, sizeof(config) - (size_t)n, "requirepass %s\nsentinel sentinel-pass %s\n",
                  setup->sentinel_password, setup->sentinel_password);
     s->of[i] = redis_start(&(redis_setup){.args = args, .config = config, .password = setup->sentinel_password});
-    redis_do(s->of[i], "SENTINEL DEBUG PUBLISH-PERIOD 200 INFO-PERIOD 500");
+    hasten(s->of[i], true);
     size_t used = strlen(s->hosts);
     snprintf(s->hosts + used, sizeof(s->hosts) - used, "%s%s", i ? "," : "", redis_upstream(s->of[i]));
 }
@@ -110,7 +116,7 @@ redis_sentinels *redis_sentinels_start(const redis_sentinels_setup *setup)
     if (!redis_sentinels_settle(s, SETTLE_WITHIN_MS))
         die("it does not settle");
     for (int i = 0; i < own->sentinels && !own->hasty; i++)
-        redis_do(s->of[i], "SENTINEL DEBUG PUBLISH-PERIOD 2000 INFO-PERIOD 10000");
+        hasten(s->of[i], false);
     return s;
 }
 
@@ -270,4 +276,35 @@ bool redis_sentinels_settle(redis_sentinels *s, int64_t wait_ms)
         rest(20);
     }
     return false;
+}
+
+static void wake(redis_server *server)
+{
+    if (redis_gone(server))
+        redis_again(server);
+    else
+        redis_cont(server);
+}
+
+/* By hand, since Sentinels give a master that came back much time. */
+bool redis_sentinels_mend(redis_sentinels *s, int64_t wait_ms)
+{
+    int64_t until_ms = clock_ms() + wait_ms;
+    int     master = -1;
+
+    for (int i = 0; i < s->setup.data; i++)
+        wake(s->data[i]);
+    for (int i = 0; i < s->setup.sentinels; i++) {
+        wake(s->of[i]);
+        hasten(s->of[i], true);
+    }
+    while ((master = redis_sentinels_master(s)) < 0 && clock_ms() < until_ms)
+        rest(10);
+    for (int i = 0; i < s->setup.data && master >= 0; i++)
+        if (i != master)
+            redis_do(s->data[i], "REPLICAOF 127.0.0.1 %d", redis_port(s->data[master]));
+    bool fine = redis_sentinels_settle(s, until_ms - clock_ms());
+    for (int i = 0; i < s->setup.sentinels && !s->setup.hasty; i++)
+        hasten(s->of[i], false);
+    return fine;
 }
