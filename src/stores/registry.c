@@ -22,6 +22,7 @@ extern const hf_store_ops hf__sqlite_ops;
 #endif
 #ifdef HF_STORE_REDIS
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
+extern const hf_store_ops hf__redis_sentinel_ops, hf__rediss_sentinel_ops;
 #endif
 #ifdef HF_STORE_REDLOCK
 extern const hf_store_ops hf__redlock_ops;
@@ -35,7 +36,7 @@ static const hf_store_ops *const built_in[] = {
     &hf__sqlite_ops,
 #endif
 #ifdef HF_STORE_REDIS
-    &hf__redis_ops,     &hf__rediss_ops, &hf__redis_unix_ops,
+    &hf__redis_ops,     &hf__rediss_ops, &hf__redis_unix_ops, &hf__redis_sentinel_ops, &hf__rediss_sentinel_ops,
 #endif
 #ifdef HF_STORE_REDLOCK
     &hf__redlock_ops,
@@ -48,8 +49,8 @@ static const hf_store_ops *const built_in[] = {
 
 /* Schemes of stores that Holdfast has or is to have. */
 static const char *const known[] = {
-    "sqlite",        "memory",  "redis",     "rediss", "redis+unix", "redis-sentinel",
-    "redis-cluster", "redlock", "zookeeper", "mysql",  "postgresql",
+    "sqlite",          "memory",        "redis",   "rediss",    "redis+unix", "redis-sentinel",
+    "rediss-sentinel", "redis-cluster", "redlock", "zookeeper", "mysql",      "postgresql",
 };
 
 static pthread_mutex_t     mutex = PTHREAD_MUTEX_INITIALIZER; /* guards `added` */

@@ -19,23 +19,13 @@ static int no_memory(hf_error *err)
 static int open_parts(hf__redis *store, hf_error *err)
 {
     const hf_store_env *env = store->base.env;
-    int                 status;
+    int                 status = hf__node_make(&store->node, &store->config, err);
 
-    if (!hf__self_init(&store->self, env))
-        return no_memory(err);
-    status = hf__conn_new(&store->conn, &store->config, &store->at, env, store->pump, 0, err);
-    if (status != HF_OK) {
-        hf__self_finish(&store->self);
-        return status;
-    }
-    status = hf__news_open(&store->news, &store->config, &store->at, env, store->pump, store->conn, err);
-    if (status != HF_OK) {
-        hf__conn_free(store->conn);
-        hf__self_finish(&store->self);
-        return status;
-    }
-    hf__places_open(&store->places, store);
-    return HF_OK;
+    if (status == HF_OK)
+        status = hf__node_open(&store->node, &store->config, env, store->pump, 0, err);
+    if (status == HF_OK)
+        hf__places_open(&store->places, store);
+    return status;
 }
 
 static int open_configured(hf__redis *store, hf_error *err)
@@ -45,11 +35,11 @@ static int open_configured(hf__redis *store, hf_error *err)
     store->prefix_len = strlen(store->config.prefix);
     if (store->config.layout == HF__LAYOUT_PLAIN)
         store->base.caps &= ~(unsigned)(HF_CAP_RW | HF_CAP_SEMAPHORE | HF_CAP_FAIR);
-    if (!hf__at_init(&store->at, store->config.hosts, store->config.host_count))
+    if (!hf__self_init(&store->self, store->base.env))
         return no_memory(err);
     status = open_parts(store, err);
     if (status != HF_OK)
-        hf__at_finish(&store->at);
+        hf__self_finish(&store->self);
     return status;
 }
 
@@ -85,18 +75,16 @@ void hf__member_close(hf_store *base)
     if (store == NULL)
         return;
     hf__places_stop(&store->places);
-    hf__news_close(store->news);
-    hf__conn_free(store->conn);
+    hf__node_finish(&store->node);
     hf__places_close(&store->places);
     hf__self_finish(&store->self);
-    hf__at_finish(&store->at);
     hf__redis_config_finish(&store->config);
     free(store);
 }
 
 hf__conn *hf__member_conn(hf_store *base)
 {
-    return ((hf__redis *)base)->conn;
+    return ((hf__redis *)base)->node.conn;
 }
 
 const char *hf__member_name(const hf_store *base, char *text, size_t size)

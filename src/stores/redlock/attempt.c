@@ -101,8 +101,8 @@ static size_t agreeing(const hf__round *round, size_t with)
     return count;
 }
 
-/* Whoever wakes us when a majority may be had: no later than the leases in the way last. Where several have a part each,
- * all have taken it back or will in a moment: a random time, within a bound that grows. */
+/* Whoever wakes us: no later than the leases in the way last. Where several have a part each, all have taken it back or
+ * will soon: a random time, within a bound that grows. */
 static int64_t refused_again_ms(const hf__round *round, size_t agree, hf__mark *mark)
 {
     int64_t times[HF__MEMBERS_MAX], again_ms, most_ms;
