@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "stores/redlock/redlock.h"
 
-#define LATE_MIN_US 5000
+#define LATE_MIN_US 10000
 #define LATE_MAX_US 100000
 #define LINGER_MAX_US 2000
 

@@ -60,7 +60,7 @@ static bool take_finding(const hf_finding *finding, void *arg);
 static bool ask(look *l, hf__server *server, hf_request *one)
 {
     int64_t now_us = hf__now_us();
-    bool    late = hf__server_is_silent(server, now_us);
+    bool    late = hf__server_is_spare(server, now_us);
 
     *one = *l->request;
     one->driven = false;

@@ -125,9 +125,13 @@ int  hf__servers_meet(hf__redlock *store, hf_error *err);
 void hf__servers_close(hf__redlock *store);
 void hf__servers_forget_meeting(hf__redlock *store); /* after all connections were closed */
 
-/* Whether to ask it now: not where it is silent and something is under way, or was just now. */
-bool hf__server_may_ask(hf__server *server, int64_t now_us);
 bool hf__server_is_silent(const hf__server *server, int64_t now_us);
+
+/* It is silent, and the others are a majority: nobody waits for it. */
+bool hf__server_is_spare(const hf__server *server, int64_t now_us);
+
+/* Whether to ask it now: not where it is spare, and something is under way to it, or was just now. */
+bool hf__server_may_ask(hf__server *server, int64_t now_us);
 void hf__server_asked(hf__server *server, int64_t now_us);
 
 /* What it was asked has ended with this status; deadline_us: of that. */

@@ -352,7 +352,7 @@ static renewing *renewing_new(hf__redlock *store, hf_request *request)
 static void begin_part(renewing *r, part *p)
 {
     int64_t now_us = hf__now_us();
-    bool    late = hf__server_is_silent(p->server, now_us);
+    bool    late = hf__server_is_spare(p->server, now_us);
 
     p->request.deadline_us = hf__flight_patience_us(&r->flight, now_us, late);
     if (r->deadline_us < p->request.deadline_us)

@@ -48,7 +48,7 @@ hf__ask *hf__ask_make(hf__round *round, size_t i, int verb, void (*done)(hf_requ
     hf__ask    *ask = &round->asks[i];
     hf__server *server = &round->flight.store->servers[i];
     int64_t     now_us = hf__now_us();
-    bool        late = hf__server_is_silent(server, now_us);
+    bool        late = hf__server_is_spare(server, now_us);
 
     memset(ask, 0, sizeof *ask);
     ask->round = round;

@@ -16,7 +16,7 @@
 #include "stores/redlock/redlock.h"
 #include "stores/redlock/urls.h"
 
-#define SILENT_US 20000 /* something is under way for so long, and nothing has come meanwhile */
+#define SILENT_US 50000 /* something is under way for so long, and nothing has come meanwhile */
 #define PROBE_US 50000  /* a silent server is asked so often */
 #define GRACE_MIN_US 20000
 #define GRACE_MAX_US 300000
@@ -32,9 +32,21 @@ bool hf__server_is_silent(const hf__server *server, int64_t now_us)
     return atomic_load(&server->pending) > 0 && now_us - atomic_load(&server->heard_us) > SILENT_US;
 }
 
+bool hf__server_is_spare(const hf__server *server, int64_t now_us)
+{
+    const hf__redlock *store = server->store;
+    size_t             speaking = 0;
+
+    if (!hf__server_is_silent(server, now_us))
+        return false;
+    for (size_t i = 0; i < store->count; i++)
+        speaking += !hf__server_is_silent(&store->servers[i], now_us);
+    return speaking >= store->majority;
+}
+
 bool hf__server_may_ask(hf__server *server, int64_t now_us)
 {
-    if (!hf__server_is_silent(server, now_us))
+    if (!hf__server_is_spare(server, now_us))
         return true;
     return atomic_load(&server->pending) == 0 && now_us >= atomic_load(&server->probe_us);
 }
