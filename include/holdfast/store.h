@@ -143,6 +143,8 @@ struct hf_request {
     void *owner;
 
     void *store_data; /* the store's own while the request runs */
+
+    bool driven; /* drive() follows at once, on the thread that calls begin(); false: it may, or may not */
 };
 
 /* What the core gives to a store. Valid until close() returns. */

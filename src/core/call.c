@@ -46,6 +46,7 @@ void hf__call(struct hf_client *client, hf_request *request)
     done.done = false;
     request->owner = &done;
     request->done = call_done;
+    request->driven = store->ops->drive != NULL;
     store->ops->begin(store, request);
     if (store->ops->drive != NULL)
         store->ops->drive(store, request);

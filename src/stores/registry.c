@@ -20,10 +20,16 @@ extern const hf_store_ops hf__memory_ops;
 #ifdef HF_STORE_SQLITE
 extern const hf_store_ops hf__sqlite_ops;
 #endif
+#ifdef HF_STORE_MYSQL
+extern const hf_store_ops hf__mysql_ops;
+#endif
 
 static const hf_store_ops *const built_in[] = {
 #ifdef HF_STORE_SQLITE
     &hf__sqlite_ops,
+#endif
+#ifdef HF_STORE_MYSQL
+    &hf__mysql_ops,
 #endif
     &hf__memory_ops,
 };

@@ -23,15 +23,28 @@ typedef struct listed {
 } listed;
 
 struct hf__sql_list {
-    hf__sql *sql;
-    listed  *items;
-    size_t   count;
-    size_t   room;
-    int64_t  now_us;
-    bool     failed;
+    listed *items;
+    size_t  count;
+    size_t  room;
+    int64_t now_us;
+    bool    failed;
 };
 
-static bool add_row(void *arg, const hf__sql_value *columns, int count)
+hf__sql_list *hf__sql_list_new(void)
+{
+    return calloc(1, sizeof(hf__sql_list));
+}
+
+void hf__sql_list_restart(hf__sql_list *list, int64_t now_us)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i].name);
+    list->count = 0;
+    list->failed = false;
+    list->now_us = now_us;
+}
+
+bool hf__sql_list_row(void *arg, const hf__sql_value *columns, int count)
 {
     hf__sql_list *list = arg;
     listed       *item;
@@ -61,6 +74,13 @@ static bool add_row(void *arg, const hf__sql_value *columns, int count)
     return true;
 }
 
+int hf__sql_list_whole(const hf__sql_list *list, hf_error *err)
+{
+    if (!list->failed)
+        return HF_OK;
+    return hf__fail(err, HF_EEXHAUSTED, "out of memory after %zu claims of the list", list->count);
+}
+
 static int read_rows(hf__sql *sql, const hf_request *request, hf__sql_list *list)
 {
     hf__sql_value name = HF__BYTES(request->name, request->name_len), now;
@@ -70,17 +90,16 @@ static int read_rows(hf__sql *sql, const hf_request *request, hf__sql_list *list
         return status;
     now = HF__NUMBER(list->now_us);
     if (request->name != NULL)
-        status = sql->ops->run(sql->conn, HF__SQL_NAME, (hf__sql_value[]){name, now}, 2, add_row, list, NULL, sql->err);
+        status = sql->ops->run(sql->conn, HF__SQL_NAME, (hf__sql_value[]){name, now}, 2, hf__sql_list_row, list, NULL,
+                               sql->err);
     else
-        status = sql->ops->run(sql->conn, HF__SQL_ALL, &now, 1, add_row, list, NULL, sql->err);
-    if (status == HF_OK && list->failed)
-        status = hf__fail(sql->err, HF_EEXHAUSTED, "out of memory after %zu claims of the list", list->count);
-    return status;
+        status = sql->ops->run(sql->conn, HF__SQL_ALL, &now, 1, hf__sql_list_row, list, NULL, sql->err);
+    return status == HF_OK ? hf__sql_list_whole(list, sql->err) : status;
 }
 
 int hf__sql_list_read(hf__sql *sql, hf_request *request, hf__sql_list **out)
 {
-    hf__sql_list *list = calloc(1, sizeof *list);
+    hf__sql_list *list = hf__sql_list_new();
     int           status;
 
     *out = list;

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* The contract, on MySQL or MariaDB: the server is at the URL of the first argument. */
+#include <stdio.h>
+
+#include "conformance/suite.h"
+
+extern const hf_store_ops hf__mysql_ops;
+
+int main(int argc, char **argv)
+{
+    suite_spec spec = {"mysql", &hf__mysql_ops, argc > 1 ? argv[1] : ""};
+
+    if (argc < 2) {
+        fprintf(stderr, "usage: test_conformance-mysql URL\n");
+        return 2;
+    }
+    return suite_run(&spec);
+}
