@@ -23,6 +23,9 @@ extern const hf_store_ops hf__sqlite_ops;
 #ifdef HF_STORE_MYSQL
 extern const hf_store_ops hf__mysql_ops;
 #endif
+#ifdef HF_STORE_POSTGRES
+extern const hf_store_ops hf__postgresql_ops;
+#endif
 
 static const hf_store_ops *const built_in[] = {
 #ifdef HF_STORE_SQLITE
@@ -30,6 +33,9 @@ static const hf_store_ops *const built_in[] = {
 #endif
 #ifdef HF_STORE_MYSQL
     &hf__mysql_ops,
+#endif
+#ifdef HF_STORE_POSTGRES
+    &hf__postgresql_ops,
 #endif
     &hf__memory_ops,
 };

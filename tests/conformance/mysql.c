@@ -14,5 +14,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: test_conformance-mysql URL\n");
         return 2;
     }
+    suite_short_ms = 200;
     return suite_run(&spec);
 }

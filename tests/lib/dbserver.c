@@ -128,7 +128,7 @@ static bool mysql_make(const dbserver *server)
     snprintf(data, sizeof data, "--datadir=%s/data", server->folder);
     return finish(spawn(server, argv)) && write_file(server, "init.sql",
                                                      "CREATE DATABASE IF NOT EXISTS locks;\n"
-                                                     "CREATE USER IF NOT EXISTS app@'%' IDENTIFIED BY 'secret';\n"
+                                                     "CREATE USER IF NOT EXISTS app@'%';\n"
                                                      "GRANT ALL ON *.* TO app@'%' WITH GRANT OPTION;\n");
 }
 
@@ -290,7 +290,7 @@ bool dbserver_start(dbserver *server, const char *kind, bool durable)
     if (server->postgres)
         snprintf(server->url, sizeof server->url, "postgresql://app@127.0.0.1:%d/postgres", server->port);
     else
-        snprintf(server->url, sizeof server->url, "mysql://app:secret@127.0.0.1:%d/locks", server->port);
+        snprintf(server->url, sizeof server->url, "mysql://app@127.0.0.1:%d/locks", server->port);
     if (server->postgres ? postgres_make(server) : mysql_make(server))
         return dbserver_again(server);
     fprintf(stderr, "the database could not be made:\n");

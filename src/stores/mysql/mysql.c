@@ -2,9 +2,6 @@
 /* The store mysql: the ticket design (stores/sql) on MySQL 8 or MariaDB. Waiters hear bells, or poll. */
 #include "stores/mysql/mysql.h"
 
-#include "base/clock.h"
-#include "stores/mysql/dialect.h"
-
 extern const hf_store_ops hf__mysql_ops;
 
 static int mysql_store_open(hf_store *base, const hf_url *url, hf_error *err)
@@ -22,7 +19,7 @@ static int mysql_store_open(hf_store *base, const hf_url *url, hf_error *err)
     db->check = hf__mysql_check;
     status = hf__db_open(db, err);
     if (status == HF_OK) {
-        status = hf__bells_probe(&store->bells, db, hf__after_ms(hf__now_us(), base->env->server_timeout_ms), err);
+        status = hf__bells_probe(&store->bells, db, hf__db_soon(db), err);
         db->news = &hf__mysql_news;
         if (status != HF_OK)
             hf__db_close(db);

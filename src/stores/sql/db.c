@@ -12,7 +12,7 @@
 #include "base/id.h"
 #include "base/thread.h"
 
-#define CREW_MOST 3 /* a slot is left for those who drive */
+#define CREW_MOST 2 /* the other slots are for those who drive */
 #define VERB_SWEEP 100
 #define SWEEP_MS INT64_C(600000)      /* between two sweeps of one database, whoever makes them */
 #define IDLE_MS INT64_C(86400000)     /* a name's row goes a day after its last ticket */
@@ -326,7 +326,7 @@ static int read_clock(hf__db *db, hf__slot *slot, hf__batch *batch, int64_t dead
 
 static int first_trip(hf__db *db, hf_error *err)
 {
-    int64_t   deadline_us = hf__after_ms(hf__now_us(), db->base.env->server_timeout_ms);
+    int64_t   deadline_us = hf__db_soon(db);
     hf__slot *slot;
     hf__batch batch;
     int       status = hf__db_enter(db, HF__POOL_ANY, deadline_us, &slot, &batch, err);
@@ -409,6 +409,11 @@ void hf__db_unwatch(hf_store *store, hf_claim *claim)
 int64_t hf__db_clock_us(hf_store *store)
 {
     return hf__now_us() + atomic_load(&((hf__db *)store)->offset_us);
+}
+
+int64_t hf__db_soon(const hf__db *db)
+{
+    return hf__after_ms(hf__now_us(), db->base.env->server_timeout_ms);
 }
 
 void hf__db_find(const hf_request *request, int severity, const char *topic, const char *format, ...)

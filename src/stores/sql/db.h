@@ -116,6 +116,9 @@ int hf__db_ask(hf__db *db, hf__slot *slot, const char *sql, char *text, size_t s
 void hf__db_find(const hf_request *request, int severity, const char *topic, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* A deadline of one server timeout from now. */
+int64_t hf__db_soon(const hf__db *db);
+
 /* The name of a claim's bell. */
 void hf__db_bell(const hf_id *id, char bell[HF__BELL_SIZE]);
 
