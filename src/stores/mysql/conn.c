@@ -135,6 +135,7 @@ static hf__trouble trouble_of(unsigned number)
     case 1213: /* deadlock */
     case 1205: /* lock wait timeout */
     case 1020: /* the row has changed */
+    case 1062: /* a duplicate, of a row that another made at the same moment */
     case 1317: /* the statement was killed */
     case 1969: /* statement timeout */
     case 3024: /* the same, MySQL's */

@@ -65,6 +65,8 @@ static const char view[] =
 #define MINE "name=?1 AND (?2=0 OR ticket=?2) AND id=?3"
 #define LIVES "expires_us>" NOW " AND mode<>0 AND client<>" NOBODY
 
+/* ROW_COUNT() is that of the statement before: without a ticket, since the name had no row yet, nobody joins, although
+ * another may have made the row in between. */
 #define JOIN(bell)                                                                                                     \
     "INSERT INTO holdfast_claim "                                                                                      \
     "(name,ticket,id,kind,mode,capacity,weight,expires_us,queued_us,entered_us,client,bell,"                           \
@@ -72,7 +74,7 @@ static const char view[] =
     " SELECT ?1,l.tail,?2,?3,?4,?5,?6," NOW "+?7," NOW ",CASE WHEN s.taken+?6<=?5 THEN " NOW " ELSE 0 END,?8," bell    \
     ",?9,?10,?11,?12 FROM holdfast_lock l,(SELECT COALESCE(SUM(weight),0) AS taken,COALESCE(SUM(id=?2),0) AS mine,"    \
     "COALESCE(SUM(weight>0 AND (kind<>?3 OR capacity<>?5)),0) AS others FROM holdfast_claim WHERE name=?1) s"          \
-    " WHERE l.name=?1 AND s.mine=0 AND s.others=0 AND " NOW "<=?13 AND (?14=1 OR s.taken+?6<=?5)"
+    " WHERE l.name=?1 AND ROW_COUNT()=1 AND s.mine=0 AND s.others=0 AND " NOW "<=?13 AND (?14=1 OR s.taken+?6<=?5)"
 
 static const char *const statements[HF__DB_STATEMENTS] = {
     [HF__DB_CLOCK] = "SELECT " NOW,

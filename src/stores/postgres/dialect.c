@@ -73,12 +73,15 @@ static const char *const statements[HF__DB_STATEMENTS] = {
     [HF__DB_ANCHOR] = "INSERT INTO holdfast_lock (name,tail) SELECT ?1,floor FROM holdfast_meta WHERE id=1 FOR SHARE"
                       " ON CONFLICT DO NOTHING",
     [HF__DB_TICKET] = "UPDATE holdfast_lock SET tail=greatest(tail+1," NOW ") WHERE name=?1",
+    /* xmin: the name's row was written by this transaction. Without a ticket, since the name had no row yet, nobody
+     * joins, although another may have made the row in between. */
     [HF__DB_JOIN] =
         "INSERT INTO holdfast_claim " CLAIM_COLUMNS " SELECT ?1,l.tail,?2,?3,?4,?5,?6," NOW "+?7," NOW
         ",CASE WHEN s.taken+?6<=?5 THEN " NOW " ELSE 0 END,?8,?9,?10,?11,?12 FROM holdfast_lock l,"
         "(SELECT coalesce(sum(weight),0) AS taken,count(*) FILTER (WHERE id=?2) AS mine,"
         "count(*) FILTER (WHERE weight>0 AND (kind<>?3 OR capacity<>?5)) AS others FROM holdfast_claim WHERE name=?1) s"
-        " WHERE l.name=?1 AND s.mine=0 AND s.others=0 AND " NOW "<=?13 AND (?14=1 OR s.taken+?6<=?5)",
+        " WHERE l.name=?1 AND l.xmin=pg_current_xact_id()::xid AND s.mine=0 AND s.others=0 AND " NOW
+        "<=?13 AND (?14=1 OR s.taken+?6<=?5)",
     [HF__DB_JOIN_BELL] = "SELECT 0",
     [HF__DB_QUEUE] = QUEUE(""),
     [HF__DB_AHEAD] = QUEUE(" AND c.ticket<=?2"),
@@ -92,9 +95,10 @@ static const char *const statements[HF__DB_STATEMENTS] = {
     [HF__DB_KEEP] = "UPDATE holdfast_claim SET expires_us=" NOW "+?4,client=" NOBODY " WHERE " MINE
                     " AND mode<>0 AND expires_us>" NOW,
     [HF__DB_SHARE] = "UPDATE holdfast_claim SET mode=2,weight=1 WHERE " MINE " AND mode<>0 AND expires_us>" NOW,
-    [HF__DB_TOMBSTONE] = "INSERT INTO holdfast_claim " CLAIM_COLUMNS " SELECT ?1,l.tail,?2,0,0,1,0,?3," NOW "," NOW
-                         "," NOBODY ",'','','',0 FROM holdfast_lock l WHERE l.name=?1"
-                         " AND NOT EXISTS (SELECT 1 FROM holdfast_claim WHERE name=?1 AND id=?2)",
+    [HF__DB_TOMBSTONE] =
+        "INSERT INTO holdfast_claim " CLAIM_COLUMNS " SELECT ?1,l.tail,?2,0,0,1,0,?3," NOW "," NOW "," NOBODY
+        ",'','','',0 FROM holdfast_lock l WHERE l.name=?1 AND l.xmin=pg_current_xact_id()::xid"
+        " AND NOT EXISTS (SELECT 1 FROM holdfast_claim WHERE name=?1 AND id=?2)",
     /* Only where somebody waits is anything notified: a commit with a notification has a lock of the whole server. */
     [HF__DB_RING] = "SELECT CASE WHEN w.client=?2 THEN w.id END,"
                     "CASE WHEN w.client<>?2 THEN pg_notify('holdfast_'||encode(w.client,'hex'),encode(w.id,'hex')) END"

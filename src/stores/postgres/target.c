@@ -2,6 +2,7 @@
 /* See target.h. */
 #include "stores/postgres/target.h"
 
+#include <libpq-fe.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,20 @@ static int yes_or_no(bool *to, const hf_url_param *param, hf_error *err)
     return hf__fail(err, HF_EINVALID, "the store postgresql: takes %s=yes or %s=no", param->key, param->key);
 }
 
+/* libpq would say so at each connect only; a misspelt option is the caller's mistake. */
+static int known_to_libpq(const char *keyword, hf_error *err)
+{
+    PQconninfoOption *all = PQconndefaults();
+    bool              known = false;
+
+    if (all == NULL)
+        return no_memory(err);
+    for (const PQconninfoOption *o = all; o->keyword != NULL; o++)
+        known = known || strcmp(o->keyword, keyword) == 0;
+    PQconninfoFree(all);
+    return known ? HF_OK : hf__fail(err, HF_EINVALID, "the store postgresql: knows no option \"%s\"", keyword);
+}
+
 static int add_params(hf__pg_target *target, const hf_url *url, hf_error *err)
 {
     int status = HF_OK;
@@ -84,7 +99,7 @@ static int add_params(hf__pg_target *target, const hf_url *url, hf_error *err)
             status = yes_or_no(&target->create, param, err);
         else if (strcmp(param->key, "news") == 0)
             status = yes_or_no(&target->news, param, err);
-        else
+        else if ((status = known_to_libpq(param->key, err)) == HF_OK)
             status = add_word(target, param->key, param->value, err);
     }
     return status;

@@ -45,7 +45,7 @@ bool hf__db_queue_row(void *arg, const hf__sql_value *columns, int count)
     if (count <= NOW_COLUMN)
         return true;
     q->now_us = columns[NOW_COLUMN].number;
-    if (columns[0].number == 0)
+    if (columns[0].len == 0)
         return true;
     hf__sql_place_read(&read, columns);
     if (read.mode == 0) { /* a tombstone */

@@ -99,7 +99,7 @@ static int remove_claim(leaving *l, int64_t ticket)
  * stays as long as that attempt could be let in. */
 static int remove_for_good(leaving *l, int64_t ticket)
 {
-    enum { DELETED = 3, STATEMENTS = 7 };
+    enum { TICKET = 2, DELETED = 3, STATEMENTS = 7 };
     int64_t       until_us = l->request->not_after_us + TOMBSTONE_US;
     hf__sql_value args[] = {OWN_ARGS(l, ticket)};
     hf__sql_value stone[] = {args[0], args[2], HF__NUMBER(until_us)};
@@ -117,6 +117,8 @@ static int remove_for_good(leaving *l, int64_t ticket)
     add_own_unbell(l);
     status = trip(l, changed, STATEMENTS, false, NULL);
     l->request->verdict.found = changed[DELETED] > 0;
+    if (status == HF_OK && changed[TICKET] == 0) /* a sweep came between the name's row and its lock */
+        return hf__fail(&l->request->err, HF_EUNREACHABLE, "the lock database %s: the name's row went", l->db->url);
     return status;
 }
 

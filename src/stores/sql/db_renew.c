@@ -121,20 +121,25 @@ int hf__db_renew(hf__db *db, hf_request *request)
 
 /* ---- list ------------------------------------------------------------------------------------------------------- */
 
-/* The clock comes first, as a row of one column. */
+/* The clock comes last, as a row of one column: what was renewed before the read is not overstated. */
 static bool take_claim(void *arg, const hf__sql_value *columns, int count)
 {
     if (count > 1)
         return hf__sql_list_row(arg, columns, count);
-    hf__sql_list_restart(arg, columns[0].number);
+    hf__sql_list_now(arg, columns[0].number);
     return true;
+}
+
+static void forget_claims(void *arg)
+{
+    hf__sql_list_restart(arg);
 }
 
 int hf__db_list(hf__db *db, hf_request *request)
 {
     hf__sql_list *list = hf__sql_list_new();
     hf__sql_value name = HF__BYTES(request->name, request->name_len);
-    hf__reply     reply = {.row = take_claim, .arg = list};
+    hf__reply     reply = {.row = take_claim, .arg = list, .restart = forget_claims};
     hf__slot     *slot;
     hf__batch     batch;
     int           status;
@@ -143,8 +148,8 @@ int hf__db_list(hf__db *db, hf_request *request)
         return hf__fail(&request->err, HF_EEXHAUSTED, "out of memory while listing");
     status = hf__db_enter(db, HF__POOL_ANY, request->deadline_us, &slot, &batch, &request->err);
     if (status == HF_OK) {
-        hf__batch_add(&batch, HF__DB_CLOCK, NULL, 0);
         hf__batch_add(&batch, request->name != NULL ? HF__DB_NAME : HF__DB_ALL, &name, request->name != NULL);
+        hf__batch_add(&batch, HF__DB_CLOCK, NULL, 0);
         status = hf__db_trip(db, slot, &batch, request->deadline_us, &reply, &request->err);
         hf__db_leave(db, slot, &batch);
     }

@@ -127,10 +127,11 @@ int                         hf__sql_list_read(hf__sql *sql, hf_request *request,
 void                        hf__sql_list_tell(const hf__sql_list *list, hf_request *request);
 void                        hf__sql_list_free(hf__sql_list *list);
 
-/* The same in steps: an empty one (NULL: no memory), begun at this time of the store, row by row (a hf__sql_row_fn, of
- * the columns of HF__SQL_NAME), and whether all of it found memory. */
+/* The same in steps: an empty one (NULL: no memory), row by row (a hf__sql_row_fn, of the columns of HF__SQL_NAME), the
+ * store's time after them, and whether all of it found memory. */
 hf__sql_list *hf__sql_list_new(void);
-void          hf__sql_list_restart(hf__sql_list *list, int64_t now_us);
+void          hf__sql_list_restart(hf__sql_list *list);
+void          hf__sql_list_now(hf__sql_list *list, int64_t now_us);
 bool          hf__sql_list_row(void *list, const hf__sql_value *columns, int count);
 int           hf__sql_list_whole(const hf__sql_list *list, hf_error *err);
 
