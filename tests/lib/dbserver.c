@@ -58,6 +58,7 @@ static _Noreturn void run(const dbserver *server, const struct passwd *user, con
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* after the change of user, which clears it */
     if (getppid() != parent)
         _exit(126);
+    setenv("TMPDIR", server->folder, 1);
     execvp(argv[0], (char *const *)argv);
     _exit(127);
 }
@@ -308,6 +309,72 @@ void dbserver_kill(dbserver *server)
     server->pid = 0;
     if (server->postgres)
         sleep_for(300);
+}
+
+/* ---- SQL -------------------------------------------------------------------------------------------------------- */
+
+static pid_t sql_run(const dbserver *server, const char *sql, int out)
+{
+    char        port[16];
+    const char *mysql[] = {"mariadb", "--no-defaults",       "--host=127.0.0.1", "--port", port,    "--user=app",
+                           "--batch", "--skip-column-names", "--execute",        sql,      "locks", NULL};
+    const char *psql[] = {"psql",  "-h", "127.0.0.1",       "-p", port, "-U", "app", "-d", "postgres",
+                          "-AtqX", "-v", "ON_ERROR_STOP=1", "-c", sql,  NULL};
+    pid_t       parent = getpid(), pid;
+
+    snprintf(port, sizeof port, "%d", server->port);
+    pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || (out >= 0 && dup2(out, 1) < 0))
+        _exit(126);
+    execvp(server->postgres ? psql[0] : mysql[0], (char *const *)(server->postgres ? psql : mysql));
+    _exit(127);
+}
+
+pid_t dbserver_sql_start(const dbserver *server, const char *sql)
+{
+    return sql_run(server, sql, -1);
+}
+
+bool dbserver_sql(const dbserver *server, const char *sql, char *text, size_t size)
+{
+    char    answer[4096];
+    size_t  used = 0;
+    ssize_t n;
+    int     fds[2];
+    pid_t   pid;
+
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return false;
+    pid = sql_run(server, sql, fds[1]);
+    close(fds[1]);
+    while ((n = read(fds[0], answer + used, sizeof answer - 1 - used)) > 0)
+        used += (size_t)n;
+    close(fds[0]);
+    answer[used] = '\0';
+    answer[strcspn(answer, "\n")] = '\0';
+    if (text != NULL)
+        snprintf(text, size, "%s", answer);
+    return pid > 0 && finish(pid);
+}
+
+/* MariaDB's KILL takes a number and no query; so a list of them is made first. */
+bool dbserver_cut(const dbserver *server)
+{
+    char kills[4096];
+
+    if (server->postgres)
+        return dbserver_sql(server,
+                            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                            " WHERE application_name='holdfast'",
+                            NULL, 0);
+    return dbserver_sql(server,
+                        "SELECT COALESCE(GROUP_CONCAT(CONCAT('KILL ',id) SEPARATOR ';'),'DO 0') FROM"
+                        " information_schema.processlist WHERE db='locks' AND id<>CONNECTION_ID()",
+                        kills, sizeof kills) &&
+           (dbserver_sql(server, kills, NULL, 0) || true); /* one may have gone by itself */
 }
 
 static int entry_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)

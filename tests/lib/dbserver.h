@@ -28,6 +28,15 @@ bool dbserver_start(dbserver *server, const char *kind, bool durable);
 void dbserver_kill(dbserver *server);
 bool dbserver_again(dbserver *server);
 
+/* Runs SQL by the server's own command; the first line of the answer goes into `text` (may be NULL). */
+bool dbserver_sql(const dbserver *server, const char *sql, char *text, size_t size);
+
+/* The same without waiting; a process to wait for. */
+pid_t dbserver_sql_start(const dbserver *server, const char *sql);
+
+/* Ends the connections of all clients of this library. */
+bool dbserver_cut(const dbserver *server);
+
 /* Kills it and removes the folder. */
 void dbserver_end(dbserver *server);
 
