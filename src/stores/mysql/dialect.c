@@ -9,13 +9,8 @@
 #define NOW "TIMESTAMPDIFF(MICROSECOND,'1970-01-01 00:00:00',SYSDATE(6))"
 #define NOBODY "X'00000000000000000000000000000000'"
 
+/* The row of holdfast_meta comes last: who finds it finds all the rest. */
 static const char schema[] =
-    "CREATE TABLE IF NOT EXISTS holdfast_meta (\n"
-    "  id INT NOT NULL PRIMARY KEY,\n"
-    "  version INT NOT NULL,\n"
-    "  floor BIGINT NOT NULL COMMENT 'new tickets are above',\n"
-    "  swept_us BIGINT NOT NULL COMMENT 'the last sweep'\n"
-    ") ENGINE=InnoDB;\n"
     "CREATE TABLE IF NOT EXISTS holdfast_lock (\n"
     "  name VARBINARY(1024) NOT NULL PRIMARY KEY COMMENT 'bytes, compared as such',\n"
     "  tail BIGINT NOT NULL COMMENT 'the last ticket: it only rises'\n"
@@ -39,6 +34,12 @@ static const char schema[] =
     "  pid BIGINT NOT NULL,\n"
     "  PRIMARY KEY (name, ticket)\n"
     ") ENGINE=InnoDB ROW_FORMAT=DYNAMIC;\n"
+    "CREATE TABLE IF NOT EXISTS holdfast_meta (\n"
+    "  id INT NOT NULL PRIMARY KEY,\n"
+    "  version INT NOT NULL,\n"
+    "  floor BIGINT NOT NULL COMMENT 'new tickets are above',\n"
+    "  swept_us BIGINT NOT NULL COMMENT 'the last sweep'\n"
+    ") ENGINE=InnoDB;\n"
     "INSERT IGNORE INTO holdfast_meta (id, version, floor, swept_us) VALUES (1, 1, 0, 0)";
 
 static const char view[] =

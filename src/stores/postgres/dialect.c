@@ -9,13 +9,8 @@
 #define NOW "(extract(epoch FROM clock_timestamp())*1000000)::bigint"
 #define NOBODY "'\\x00000000000000000000000000000000'::bytea"
 
+/* The row of holdfast_meta comes last: who finds it finds all the rest. */
 static const char schema[] =
-    "CREATE TABLE IF NOT EXISTS holdfast_meta (\n"
-    "  id integer PRIMARY KEY,\n"
-    "  version integer NOT NULL,\n"
-    "  floor bigint NOT NULL,     -- new tickets are above\n"
-    "  swept_us bigint NOT NULL   -- the last sweep\n"
-    ");\n"
     "CREATE TABLE IF NOT EXISTS holdfast_lock (\n"
     "  name bytea PRIMARY KEY,\n"
     "  tail bigint NOT NULL       -- the last ticket, which only rises\n"
@@ -38,6 +33,12 @@ static const char schema[] =
     "  pid bigint NOT NULL,\n"
     "  PRIMARY KEY (name, ticket)\n"
     ") WITH (fillfactor = 50);\n"
+    "CREATE TABLE IF NOT EXISTS holdfast_meta (\n"
+    "  id integer PRIMARY KEY,\n"
+    "  version integer NOT NULL,\n"
+    "  floor bigint NOT NULL,     -- new tickets are above\n"
+    "  swept_us bigint NOT NULL   -- the last sweep\n"
+    ");\n"
     "INSERT INTO holdfast_meta (id, version, floor, swept_us) VALUES (1, 1, 0, 0) ON CONFLICT DO NOTHING";
 
 static const char view[] =

@@ -301,7 +301,8 @@ static int prepare_tables(hf__db *db, hf__slot *slot, int64_t deadline_us, hf_er
     char version[32];
     int  status = hf__db_ask(db, slot, ask_version, version, sizeof version, deadline_us, err);
 
-    if (status != HF_OK && slot->trouble == HF__TROUBLE_ABSENT && db->create) {
+    bool absent = status == HF_OK ? version[0] == '\0' : slot->trouble == HF__TROUBLE_ABSENT;
+    if (absent && db->create) {
         status = make_tables(db, slot, deadline_us, err);
         if (status == HF_OK)
             status = hf__db_ask(db, slot, ask_version, version, sizeof version, deadline_us, err);
