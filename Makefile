@@ -2,8 +2,10 @@
 #
 #   make            builds into build/
 #   make demo       installs what is missing, builds, and settles the orders of examples/settlement
+#                   (STORE=redis://localhost: with its locks there, instead of in a file of its own)
 #   make test       installs what the tests need, builds, and runs all tests
 #   make bench      builds and runs the benchmarks (BENCH=--full: those of minutes too; BENCH=sqlite: one of them)
+#   make bench-redis  the same for the Redis store, on servers that it starts (BENCH=--full, BENCH=pair)
 #   make install    [PREFIX=/usr/local] [DESTDIR=...]
 #   make clean      removes build/
 #
@@ -12,13 +14,14 @@ BUILD     ?= build
 JOBS      ?= $(shell nproc)
 PREFIX    ?= /usr/local
 CONFIGURE ?=
+STORE     ?=
 
 # The build is a make of its own: what this one tells its children must not leak into it.
 run_build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) -j $(JOBS)
 configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CONFIGURE)
 step      = @printf '\n==> %s\n'
 
-.PHONY: all demo test bench install clean
+.PHONY: all demo test bench bench-redis install clean
 
 all:
 	$(step) "configure $(BUILD)/"
@@ -30,8 +33,8 @@ demo:
 	$(step) "packages"
 	@scripts/install-packages build
 	@$(MAKE) --no-print-directory all
-	$(step) "demo: order settlement on the embedded store"
-	@$(BUILD)/examples/settlement/settlement demo
+	$(step) "demo: order settlement, locks $(if $(STORE),in the store of STORE,in the embedded store)"
+	@$(BUILD)/examples/settlement/settlement demo $(if $(STORE),--store '$(STORE)')
 
 test:
 	$(step) "packages"
@@ -44,15 +47,15 @@ test:
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error --no-label-summary \
 	    -O $(BUILD)/ctest.log
 
-bench:
+bench bench-redis:
 	$(step) "packages"
-	@scripts/install-packages build
+	@scripts/install-packages $(if $(filter bench-redis,$@),test,build)
 	$(step) "configure $(BUILD)/"
 	@$(configure) -DHF_BENCH=ON
 	$(step) "build"
 	@$(run_build)
 	$(step) "bench"
-	@$(BUILD)/bench/bench --folder $(BUILD) $(BENCH)
+	@$(BUILD)/bench/$@ --folder $(BUILD) $(BENCH)
 
 install: all
 	$(step) "install"

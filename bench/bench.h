@@ -20,6 +20,13 @@ typedef struct bench_options {
 
 typedef int bench_fn(const bench_options *options);
 
+typedef struct bench_entry {
+    const char *name;
+    bench_fn   *run;
+} bench_entry;
+
+extern const bench_entry bench_table[]; /* of this program; ended by an empty one */
+
 bench_fn bench_sqlite;  /* uncontended acquire + release against a bare SQLite loop */
 bench_fn bench_reentry; /* re-entry against a recursive pthread mutex and two readings of the clock */
 bench_fn bench_handoff; /* from release to entry, between processes */

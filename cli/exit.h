@@ -12,6 +12,7 @@ enum {
     CODE_STORE = 69,  /* the store cannot be reached, is not built in, or refuses */
     CODE_SYSTEM = 71, /* out of memory, processes or descriptors */
     CODE_BUSY = 75,   /* not acquired; -E sets another */
+    CODE_DANGER = 78, /* doctor: something endangers locks */
     CODE_LOST = 79,   /* the lock ended while the command ran */
     CODE_CANNOT_RUN = 126,
     CODE_NOT_FOUND = 127,

@@ -25,6 +25,7 @@ void help_main(void)
         "       holdfast ls [options] [PATTERN]\n"
         "       holdfast show [options] NAME\n"
         "       holdfast break [options] NAME\n"
+        "       holdfast doctor [options]\n"
         "       holdfast --help | --version\n"
         "\n"
         "Holds a lock while a command runs, on one machine or across many.\n"
@@ -33,6 +34,7 @@ void help_main(void)
         "  ls      list the locks that are held or waited for\n"
         "  show    show who holds a lock and who waits for it\n"
         "  break   take a lock away from its holders\n"
+        "  doctor  examine the store, and say what that means for locks\n"
         "\n"
         "'holdfast VERB --help' tells more; the manual is holdfast(1).\n"
         "\n");
@@ -99,6 +101,8 @@ void help_ls(void)
         "      --json        as JSON\n"
         "      --names       names only, one a line\n"
         "      --store URL   where the locks are kept\n"
+        "      --timeout TIME\n"
+        "                    how long the store may take (2)\n"
         "      --help\n"
         "\n");
     put_store();
@@ -112,6 +116,8 @@ void help_show(void)
         "\n"
         "      --json        as JSON\n"
         "      --store URL   where the lock is kept\n"
+        "      --timeout TIME\n"
+        "                    how long the store may take (2)\n"
         "      --help\n"
         "\n");
     put_store();
@@ -128,7 +134,31 @@ void help_break(void)
         "      --claim ID    only this claim, held or waiting (see 'holdfast show')\n"
         "      --yes         do not ask (else: asks, and removes what it showed)\n"
         "      --store URL   where the lock is kept\n"
+        "      --timeout TIME\n"
+        "                    how long the store may take (2)\n"
         "      --help\n"
+        "\n");
+    put_store();
+}
+
+void help_doctor(void)
+{
+    put("Usage: holdfast doctor [options]\n"
+        "\n"
+        "Examines the store and says of each thing what it means for locks. Changes no lock.\n"
+        "\n"
+        "      --json        as JSON\n"
+        "      --store URL   the store\n"
+        "      --timeout TIME\n"
+        "                    how long the store may take (2)\n"
+        "      --help\n"
+        "\n"
+        "Exit codes:\n"
+        "  0    nothing endangers locks\n"
+        "  64   usage\n"
+        "  69   the store cannot be reached, is not in this build, or refuses\n"
+        "  71   out of memory or descriptors\n"
+        "  78   something endangers locks\n"
         "\n");
     put_store();
 }

@@ -8,5 +8,6 @@ void help_run(void);
 void help_ls(void);
 void help_show(void);
 void help_break(void);
+void help_doctor(void);
 
 #endif

@@ -41,14 +41,16 @@ char *holder_show(const hf_holder *holder)
     char *host = show_field(holder->host, sizeof(holder->host));
     char *program = show_field(holder->program, sizeof(holder->program));
     char *note = show_field(holder->note, sizeof(holder->note));
-    char *text = NULL, since[40] = "", at[32];
+    char *text = NULL, since[40] = "", at[32], pid[24] = "";
 
     if (holder->since_ms > 0)
         snprintf(since, sizeof(since), " since %s", holder_time(holder->since_ms, at, sizeof(at)));
+    if (holder->pid > 0)
+        snprintf(pid, sizeof(pid), ":%" PRId64, holder->pid);
     if (host != NULL && program != NULL && note != NULL) {
         bool both = *program != '\0' && *note != '\0', any = *program != '\0' || *note != '\0';
-        if (asprintf(&text, "by %s:%" PRId64 "%s%s%s%s%s%s", *host != '\0' ? host : "?", holder->pid, any ? " (" : "",
-                     program, both ? ", " : "", note, any ? ")" : "", since) < 0)
+        if (asprintf(&text, "by %s%s%s%s%s%s%s%s", *host != '\0' ? host : "somebody", pid, any ? " (" : "", program,
+                     both ? ", " : "", note, any ? ")" : "", since) < 0)
             text = NULL;
     }
     free(host);

@@ -7,20 +7,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "duration.h"
 #include "exit.h"
+#include "holder.h"
 #include "say.h"
 #include "secret.h"
 #include "text.h"
 
+#define TIMEOUT_MIN_MS 10 /* the library's bounds */
+#define TIMEOUT_MAX_MS 600000
+
 static const struct option longs[] = {
-    {"json", no_argument, NULL, 'j'},
-    {"names", no_argument, NULL, 'n'},
-    {"claim", required_argument, NULL, 'c'},
-    {"yes", no_argument, NULL, 'y'},
-    {"store", required_argument, NULL, 'S'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"json", no_argument, NULL, 'j'},        {"names", no_argument, NULL, 'n'},
+    {"claim", required_argument, NULL, 'c'}, {"yes", no_argument, NULL, 'y'},
+    {"store", required_argument, NULL, 'S'}, {"timeout", required_argument, NULL, 'T'},
+    {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
 };
+
+static int take_timeout(struct look_options *options)
+{
+    if (duration_parse(optarg, &options->timeout_ms) && options->timeout_ms >= TIMEOUT_MIN_MS &&
+        options->timeout_ms <= TIMEOUT_MAX_MS)
+        return -1;
+    return say_usage(options->verb, "--timeout takes a duration from 10ms to 10m, not '%s'", optarg);
+}
 
 static int take_option(struct look_options *options, int option, const char *allowed, void (*help)(void))
 {
@@ -33,6 +43,8 @@ static int take_option(struct look_options *options, int option, const char *all
         options->store = secret_take(optarg);
         return options->store != NULL ? -1 : CODE_SYSTEM;
     }
+    if (option == 'T')
+        return take_timeout(options);
     if (option == '?')
         return say_usage(options->verb, "%s does not know that option", options->verb);
     if (strchr(allowed, option) == NULL)
@@ -65,7 +77,8 @@ int look_open(hf_client **client, struct look_options *options)
 {
     hf_error err;
     char    *inherited = secret_take_environment();
-    int      status = hf_open(client, options->store != NULL ? options->store : inherited, NULL, &err);
+    int      status = hf_open(client, options->store != NULL ? options->store : inherited,
+                              HF_CLIENT_OPTIONS(.server_timeout_ms = options->timeout_ms), &err);
 
     secret_free(inherited);
     secret_free(options->store);
@@ -85,6 +98,18 @@ char *look_number(int64_t number)
     char *text;
 
     return asprintf(&text, "%" PRId64, number) < 0 ? NULL : text;
+}
+
+char *look_known(int64_t number)
+{
+    return number > 0 ? look_number(number) : NULL;
+}
+
+char *look_since(int64_t since_ms)
+{
+    char text[40];
+
+    return since_ms > 0 ? strdup(holder_time(since_ms, text, sizeof(text))) : NULL;
 }
 
 const char *look_kind(int kind)

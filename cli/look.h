@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What ls, show and break have in common: their options and the client. */
+/* What ls, show, break and doctor have in common: their options and the client. */
 #ifndef CLI_LOOK_H
 #define CLI_LOOK_H
 
@@ -11,7 +11,8 @@ struct look_options {
     const char *verb;
     const char *operand; /* NAME or PATTERN; NULL: none given */
     char       *store;
-    const char *claim; /* --claim */
+    int64_t     timeout_ms; /* --timeout; 0: the library's */
+    const char *claim;      /* --claim */
     bool        json;
     bool        names;
     bool        yes;
@@ -26,6 +27,8 @@ int look_open(hf_client **client, struct look_options *options);
 /* The cells of a column that may be foreign text, as JSON or for people. Allocated. */
 char *look_text(const char *bytes, size_t length, bool json);
 char *look_number(int64_t number);
+char *look_known(int64_t number); /* 0: the store does not tell, and the cell is empty */
+char *look_since(int64_t since_ms);
 
 const char *look_kind(int kind);
 const char *look_mode(int mode);

@@ -56,10 +56,10 @@ static void row_for_people(struct listing *listing)
                    look_number(listing->held),
                    look_number(listing->waiting),
         held ? field(listing, holder->host, sizeof(holder->host)) : NULL,
-        held ? look_number(holder->pid) : NULL,
+        held ? look_known(holder->pid) : NULL,
         held ? field(listing, holder->program, sizeof(holder->program)) : NULL,
         held ? field(listing, holder->note, sizeof(holder->note)) : NULL,
-        held ? strdup(holder_time(holder->since_ms, text, sizeof(text))) : NULL,
+        held ? look_since(holder->since_ms) : NULL,
         held ? strdup(duration_show(holder->left_ms, text, sizeof(text))) : NULL,
     };
 
@@ -78,10 +78,10 @@ static void row_for_programs(struct listing *listing)
                    look_number(listing->held),
                    look_number(listing->waiting),
         held ? field(listing, holder->host, sizeof(holder->host)) : NULL,
-        held ? look_number(holder->pid) : NULL,
+        held ? look_known(holder->pid) : NULL,
         held ? field(listing, holder->program, sizeof(holder->program)) : NULL,
         held ? field(listing, holder->note, sizeof(holder->note)) : NULL,
-        held ? look_number(holder->since_ms) : NULL,
+        held ? look_known(holder->since_ms) : NULL,
         held ? look_number(holder->left_ms) : NULL,
     };
 

@@ -61,10 +61,10 @@ static void row_for_people(struct showing *showing, const hf_entry *entry)
         entry->mode == HF_MODE_COUNTED ? look_number(entry->weight) : NULL,
         entry->held && entry->fence > 0 ? look_number(entry->fence) : NULL,
                    field(showing, holder->host, sizeof(holder->host)),
-                   look_number(holder->pid),
+                   look_known(holder->pid),
                    field(showing, holder->program, sizeof(holder->program)),
                    field(showing, holder->note, sizeof(holder->note)),
-                   strdup(holder_time(holder->since_ms, text, sizeof(text))),
+                   look_since(holder->since_ms),
                    strdup(duration_show(holder->left_ms, text, sizeof(text))),
     };
 
@@ -84,10 +84,10 @@ static void row_for_programs(struct showing *showing, const hf_entry *entry)
         entry->kind == HF_KIND_SEMAPHORE ? look_number(entry->limit) : NULL,
         entry->held && entry->fence > 0 ? look_number(entry->fence) : NULL,
                    field(showing, holder->host, sizeof(holder->host)),
-                   look_number(holder->pid),
+                   look_known(holder->pid),
                    field(showing, holder->program, sizeof(holder->program)),
                    field(showing, holder->note, sizeof(holder->note)),
-                   look_number(holder->since_ms),
+                   look_known(holder->since_ms),
                    look_number(holder->left_ms),
     };
 

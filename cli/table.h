@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum table_type { TABLE_TEXT, TABLE_NUMBER };
+/* Prose is for the last column: on a terminal it takes as many lines as it needs. */
+enum table_type { TABLE_TEXT, TABLE_NUMBER, TABLE_PROSE };
 
 struct table_column {
     const char     *name; /* heading, or key in JSON */

@@ -7,5 +7,6 @@ int run_main(int argc, char **argv);
 int ls_main(int argc, char **argv);
 int show_main(int argc, char **argv);
 int break_main(int argc, char **argv);
+int doctor_main(int argc, char **argv);
 
 #endif

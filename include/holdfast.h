@@ -335,7 +335,7 @@ HF_API int hf_fd(hf_client *client);
 /* Calls `done` for each finished operation. Returns how many it called, or a status below 0. Never blocks. */
 HF_API int hf_dispatch(hf_client *client);
 
-/* ------------------------------------------------------------------ looking, breaking ------------------------- */
+/* ------------------------------------------------------------------ looking, breaking, checking --------------- */
 
 enum hf_kind { HF_KIND_MUTEX = 1, HF_KIND_RW = 2, HF_KIND_SEMAPHORE = 3 };
 enum hf_mode { HF_MODE_EXCLUSIVE = 1, HF_MODE_SHARED = 2, HF_MODE_COUNTED = 3 };
@@ -368,6 +368,27 @@ HF_API int hf_list(hf_client *client, const char *name, hf_entry_fn *each, void 
  * (also when nothing was there).
  */
 HF_API int hf_break(hf_client *client, const char *name, const char *claim, int64_t *removed, hf_error *err);
+
+enum hf_severity {
+    HF_FINE = 0,
+    HF_NOTABLE = 1, /* worth knowing */
+    HF_DANGER = 2   /* endangers locks */
+};
+
+/* One thing that an operator should know about a store: what it is, and what it means for locks. Part of the text may
+ * be what the server says: foreign text, to be escaped before it is shown. */
+typedef struct hf_finding {
+    int  severity; /* enum hf_severity */
+    char topic[32];
+    char text[300];
+} hf_finding;
+
+/* Return false to stop. */
+typedef bool hf_finding_fn(const hf_finding *finding, void *arg);
+
+/* Examines the store, changing no lock, and calls `each` for every finding on the calling thread. Returns HF_OK,
+ * whatever was found, or a failure. */
+HF_API int hf_check(hf_client *client, hf_finding_fn *each, void *arg, hf_error *err);
 
 /* ------------------------------------------------------------------ figures ----------------------------------- */
 

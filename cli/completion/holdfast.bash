@@ -36,7 +36,7 @@ _holdfast()
     _init_completion || return
 
     if ((cword == 1)); then
-        COMPREPLY=($(compgen -W 'run ls show break --help --version' -- "$cur"))
+        COMPREPLY=($(compgen -W 'run ls show break doctor --help --version' -- "$cur"))
         return
     fi
     local verb=${words[1]}
@@ -77,14 +77,14 @@ _holdfast()
             options+=' --nonblock --wait --conflict-exit-code --quiet --shared --exclusive --permits --weight --fair'
             options+=' --command --at-least --max-hold --lease --watchdog --on-loss --grace --note --verbose'
             ;;
-        ls) options+=' --json --names' ;;
-        show) options+=' --json' ;;
-        break) options+=' --claim --yes' ;;
+        ls) options+=' --json --names --timeout' ;;
+        show | doctor) options+=' --json --timeout' ;;
+        break) options+=' --claim --yes --timeout' ;;
         *) return ;;
     esac
     if [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$options" -- "$cur"))
-    elif _holdfast_operands; then
+    elif [[ $verb != doctor ]] && _holdfast_operands; then
         _holdfast_names
     fi
 } && complete -F _holdfast holdfast

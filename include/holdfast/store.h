@@ -104,18 +104,13 @@ typedef struct hf_renewal {
     int       answer;   /* enum hf_renewal_answer, written by the store */
 } hf_renewal;
 
-/* What `check` finds. */
-typedef struct hf_finding {
-    int  severity; /* 0 fine, 1 worth knowing, 2 endangers locks */
-    char topic[32];
-    char text[300]; /* what it is and what it means for locks */
-} hf_finding;
-
 typedef struct hf_request hf_request;
 struct hf_request {
     int     verb;         /* enum hf_verb */
     int64_t deadline_us;  /* complete by then, on the clock of hf__now_us (CLOCK_BOOTTIME, microseconds) */
     int64_t not_after_us; /* attempt, release: see contract 3; on the clock of ops->clock_us */
+    bool    yield;        /* attempt: refuse it where others wait already, if the store can tell */
+    bool    driven;       /* drive() follows at once: the store may leave the sending to it */
 
     hf_claim *claim;      /* attempt, release */
     bool      queue;      /* attempt: take a place when refused */
@@ -126,12 +121,12 @@ struct hf_request {
     hf_renewal *renewals; /* renew */
     size_t      count;
 
-    const char  *name; /* list, break: NULL is every name (list only) */
-    size_t       name_len;
-    const char  *claim_hex;                      /* break: NULL is all grants of the name */
-    hf_entry_fn *each;                           /* list; called inside begin() or drive() only */
-    bool (*finding)(const hf_finding *, void *); /* check; the same */
-    void *each_arg;
+    const char    *name; /* list, break: NULL is every name (list only) */
+    size_t         name_len;
+    const char    *claim_hex; /* break: NULL is all grants of the name */
+    hf_entry_fn   *each;      /* list; called inside begin() or drive() only */
+    hf_finding_fn *finding;   /* check; the same */
+    void          *each_arg;
 
     /* The answer. */
     int        status; /* HF_OK: the verdict (or the renewals) stand; < 0: failed, `err` says why */
@@ -143,8 +138,6 @@ struct hf_request {
     void *owner;
 
     void *store_data; /* the store's own while the request runs */
-
-    bool driven; /* drive() follows at once, on the thread that calls begin(); false: it may, or may not */
 };
 
 /* What the core gives to a store. Valid until close() returns. */
@@ -186,13 +179,14 @@ struct hf_url;
 typedef struct hf_store {
     const struct hf_store_ops *ops;
     const hf_store_env        *env;
+    unsigned                   caps; /* ops->caps at first; open() may take away what this URL cannot do */
 } hf_store;
 
 /* One table per scheme. No member may be NULL unless it says so. */
 typedef struct hf_store_ops {
     int         abi;    /* HF_STORE_ABI */
     const char *scheme; /* "sqlite" */
-    size_t      size;   /* of the store's state; the core allocates it, zeroed, and sets `ops` and `env` */
+    size_t      size;   /* of the store's state; the core allocates it, zeroed, and sets what hf_store has */
     unsigned    caps;   /* enum hf_capability */
 
     /* Connects. May block for env->server_timeout_ms. On failure nothing is left to close. */
@@ -210,9 +204,17 @@ typedef struct hf_store_ops {
 
     /* A refused claim is about to be waited for, or no longer. watch() may be called again after each verdict. NULL
      * where there is no news: the core then relies on again_ms. Must not block. unwatch() of an unwatched claim is
-     * allowed, and no post() for the claim is needed after it. */
-    void (*watch)(hf_store *store, hf_claim *claim);
+     * allowed, and no post() for the claim is needed after it. `dozes`: as long as it is watched, a thread is in doze()
+     * or on its way there, so that the store needs no thread of its own to hear the news. */
+    void (*watch)(hf_store *store, hf_claim *claim, bool dozes);
     void (*unwatch)(hf_store *store, hf_claim *claim);
+
+    /* A thread that waits for a lock lends itself to the store, which may receive news and replies on it, post and
+     * complete requests. Returns at until_us, after a rouse(), after each post or completion, or earlier for no reason. One
+     * thread is inside at a time. rouse() ends the doze of the thread inside, or the next one; it may be called with
+     * any lock held. Both NULL where dozing saves nothing. */
+    void (*doze)(hf_store *store, int64_t until_us);
+    void (*rouse)(hf_store *store);
 
     /* The store's clock in microseconds, as far as this client knows it. Must not block. */
     int64_t (*clock_us)(hf_store *store);

@@ -43,6 +43,15 @@ static void begin_error(hf_error *err, int status, int sys)
     err->sys = sys;
 }
 
+/* A sentence may hold what a server said, and is fit to print all the same. */
+static void write_text(hf_error *err, const char *format, va_list args)
+{
+    vsnprintf(err->text, sizeof err->text, format, args);
+    for (unsigned char *c = (unsigned char *)err->text; *c != '\0'; c++)
+        if (*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
 int hf__fail(hf_error *err, int status, const char *format, ...)
 {
     va_list args;
@@ -51,7 +60,7 @@ int hf__fail(hf_error *err, int status, const char *format, ...)
         return status;
     begin_error(err, status, 0);
     va_start(args, format);
-    vsnprintf(err->text, sizeof err->text, format, args);
+    write_text(err, format, args);
     va_end(args);
     return status;
 }
@@ -66,7 +75,7 @@ int hf__fail_sys(hf_error *err, int status, int sys, const char *format, ...)
         return status;
     begin_error(err, status, sys);
     va_start(args, format);
-    vsnprintf(err->text, sizeof err->text, format, args);
+    write_text(err, format, args);
     va_end(args);
     used = strlen(err->text);
     snprintf(err->text + used, sizeof err->text - used, ": %s", strerror_r(sys, detail, sizeof detail));

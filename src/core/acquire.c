@@ -18,6 +18,7 @@
 #include "core/client.h"
 #include "core/entry.h"
 #include "core/figures.h"
+#include "core/line.h"
 #include "core/lock.h"
 
 #define BACKOFF_MIN_MS 50
@@ -29,6 +30,7 @@ static int finish(hf__acquire *a, int status)
 {
     hf_client *client = a->lock->client;
 
+    hf__line_leave(a, NULL);
     a->phase = HF__PHASE_DONE;
     a->status = status;
     if (status == HF_BUSY)
@@ -75,6 +77,8 @@ static int send_attempt(hf__acquire *a, int64_t now_us)
     a->request.verb = HF_VERB_ATTEMPT;
     a->request.claim = &a->hold->claim;
     a->request.queue = a->until_us > now_us;
+    a->request.yield = a->yields;
+    a->yields = a->handed_over = false;
     a->request.deadline_us = request_deadline(a, now_us);
     if (hf__client_can(a->lock->client, HF_CAP_LATE))
         a->request.not_after_us = store->ops->clock_us(store) + (a->request.deadline_us - now_us);
@@ -113,15 +117,10 @@ static int undone(hf__acquire *a, int64_t now_us)
     return finish(a, a->status);
 }
 
-static bool is_cancelled(const hf__acquire *a)
-{
-    return a->cancelled || (a->bounds.cancels != NULL && atomic_load(a->bounds.cancels) != a->bounds.cancels_seen);
-}
-
 /* Whether the wait must end now. The status of a wait that has run out is the last answer's. */
 static bool is_over(hf__acquire *a, int64_t now_us)
 {
-    if (is_cancelled(a))
+    if (hf__acquire_is_cancelled(a))
         a->status = hf__fail(&a->err, HF_CANCELLED, "the wait was cancelled");
     else if (a->lock->client->closed)
         a->status = hf__fail(&a->err, HF_ECLOSED, "the client was closed");
@@ -159,6 +158,7 @@ static int granted(hf__acquire *a, int64_t now_us)
         a->status = hf__fail(&a->err, HF_EEXHAUSTED, "out of memory for a grant");
         return give_up(a, now_us);
     }
+    hf__line_leave(a, hold);
     a->hold = NULL; /* the table's now */
     a->lock->client->stats.acquired++;
     hf__histogram_add(&a->lock->client->stats.waited, now_us - a->begun_us);
@@ -243,7 +243,29 @@ static void sleeper_wake(hf__sleeper *sleeper)
     a->nudge(a);
 }
 
-/* Nobody of this owner has it: a claim of its own, and the first attempt. */
+/* Its turn to ask the store: from now on it hears the news of the name. */
+static int first_attempt(hf__acquire *a, int64_t now_us)
+{
+    hf__hub *hub = &a->lock->client->hub;
+
+    if (a->until_us > now_us && !hf__hub_join(hub, &a->sleeper, &a->hold->claim))
+        return finish(a, hf__fail(&a->err, HF_EEXHAUSTED, "out of memory for a claim"));
+    return send_attempt(a, now_us);
+}
+
+/* Behind others of this client, or while this client has the name itself. Who is the front by then asks nevertheless
+ * after a third of a lease: so that nobody relies on this client alone. */
+static int in_line(hf__acquire *a, int64_t now_us)
+{
+    if (a->phase != HF__PHASE_LINE)
+        a->ask_us = hf__after_ms(now_us, a->hold->claim.lease_ms / RENEWALS);
+    if (!hf__line_waits(a, now_us))
+        return first_attempt(a, now_us);
+    a->status = HF_BUSY;
+    return wait_until(a, hf__line_is_front(a) ? a->ask_us : HF_NEVER_US, HF__PHASE_LINE);
+}
+
+/* Nobody of this owner has it: a claim of its own, and a place in line or the first attempt. */
 static int claim(hf__acquire *a, int64_t now_us)
 {
     hf_lock    *lock = a->lock;
@@ -251,9 +273,13 @@ static int claim(hf__acquire *a, int64_t now_us)
 
     a->hold = hf__hold_new(lock, a->by_handle ? lock->number : hf__thread_number(thread), thread);
     a->sleeper.wake = sleeper_wake;
-    if (a->hold == NULL || (a->until_us > now_us && !hf__hub_join(&lock->client->hub, &a->sleeper, &a->hold->claim)))
+    if (a->hold == NULL)
         return finish(a, hf__fail(&a->err, HF_EEXHAUSTED, "out of memory for a claim"));
-    return send_attempt(a, now_us);
+    if (a->until_us <= now_us || !hf__line_wanted(a))
+        return first_attempt(a, now_us);
+    if (!hf__line_join(a))
+        return finish(a, hf__fail(&a->err, HF_EEXHAUSTED, "out of memory for a claim"));
+    return in_line(a, now_us);
 }
 
 /* A handle-owned lock is taken once at a time: who comes second waits here, before the store hears of it. */
@@ -287,7 +313,7 @@ static int enter(hf__acquire *a, int64_t now_us)
         lock->cancel_next = false;
         a->cancelled = true;
     }
-    if (is_cancelled(a))
+    if (hf__acquire_is_cancelled(a))
         return finish(a, hf__fail(&a->err, HF_CANCELLED, "the wait was cancelled"));
     if (a->by_handle)
         return at_gate(a, now_us);
@@ -346,7 +372,7 @@ static void begin_watch(hf__acquire *a)
     if (store->ops->watch == NULL)
         return;
     a->watching = true;
-    store->ops->watch(store, &a->hold->claim);
+    store->ops->watch(store, &a->hold->claim, a->dozes);
 }
 
 /* An undo whose time is over before it was sent is the keeper's. */
@@ -386,12 +412,24 @@ int hf__acquire_answered(hf__acquire *a)
     return check_undo(a, next);
 }
 
+/* The wait is over before the store was asked, or asked again. */
+static int end_wait(hf__acquire *a, int64_t now_us)
+{
+    if (a->phase == HF__PHASE_LINE && a->status == HF_BUSY)
+        hf__line_describe(a);
+    return a->phase == HF__PHASE_GATE ? finish(a, a->status) : give_up(a, now_us);
+}
+
 static int look_again(hf__acquire *a, int64_t now_us)
 {
+    if (a->handed == HF__HANDED_SENT)
+        return HF__NEXT_SLEEP;
     if (is_over(a, now_us))
-        return a->phase == HF__PHASE_GATE ? finish(a, a->status) : give_up(a, now_us);
+        return end_wait(a, now_us);
     if (a->phase == HF__PHASE_GATE)
         return at_gate(a, now_us);
+    if (a->phase == HF__PHASE_LINE)
+        return in_line(a, now_us);
     if (a->sleeper.count != a->seen || now_us >= a->wake_us)
         return send_attempt(a, now_us);
     return HF__NEXT_SLEEP;
@@ -400,54 +438,44 @@ static int look_again(hf__acquire *a, int64_t now_us)
 int hf__acquire_woken(hf__acquire *a)
 {
     hf_client *client = a->lock->client;
-    int        next;
+    bool       answered;
+    int        next = HF__NEXT_SLEEP;
 
     pthread_mutex_lock(&client->mutex);
-    next = look_again(a, hf__now_us());
+    answered = a->handed == HF__HANDED_ANSWERED;
+    if (answered)
+        a->handed = HF__HANDED_NO;
+    else
+        next = look_again(a, hf__now_us());
     pthread_mutex_unlock(&client->mutex);
-    return check_undo(a, next);
+    return answered ? hf__acquire_answered(a) : check_undo(a, next);
 }
 
-/* The handle's own grant, that a waiter at its gate waits for. */
-static bool gate_is_lost(const hf_lock *lock)
+/* On whichever thread completes it. The acquire may be gone as soon as the mutex is let go. */
+static void handed_done(hf_request *request)
 {
-    const hf__hold *hold = hf__hold_find(lock->client, lock->number, lock->name, lock->name_len);
+    hf__acquire *a = request->owner;
+    hf_client   *client = a->lock->client;
 
-    return hold != NULL && hold->state == HF__HOLD_LOST;
-}
-
-bool hf__acquire_is_due(const hf__acquire *a, int64_t now_us)
-{
-    if (is_cancelled(a) || a->lock->client->closed || now_us >= a->wake_us)
-        return true;
-    if (a->phase == HF__PHASE_GATE)
-        return !a->lock->gate_taken || gate_is_lost(a->lock);
-    return a->sleeper.count != a->seen;
-}
-
-/* From now on it has one server timeout, like everything that must end. */
-void hf__acquire_cancel(hf__acquire *a)
-{
-    int64_t budget_us = hf__after_ms(hf__now_us(), a->lock->client->server_timeout_ms);
-
-    a->cancelled = true;
-    if (budget_us < a->budget_us)
-        a->budget_us = budget_us;
+    pthread_mutex_lock(&client->mutex);
+    a->handed = HF__HANDED_ANSWERED;
     a->nudge(a);
+    pthread_mutex_unlock(&client->mutex);
 }
 
-void hf__acquires_nudge(hf_lock *lock)
+bool hf__acquire_hand_over(hf__acquire *a, int64_t now_us)
 {
-    hf__acquire *a;
+    bool asleep = a->phase == HF__PHASE_LINE || (a->phase == HF__PHASE_WAIT && a->failures == 0);
 
-    DL_FOREACH (lock->acquires, a)
-        a->nudge(a);
-}
-
-void hf__acquires_nudge_all(hf_client *client)
-{
-    hf__acquire *a;
-
-    DL_FOREACH2 (client->acquires, a, client_next)
-        a->nudge(a);
+    if (!asleep || a->handed != HF__HANDED_NO || hf__acquire_is_cancelled(a) || now_us >= a->until_us)
+        return false;
+    if (a->sleeper.topic == NULL && !hf__hub_join(&a->lock->client->hub, &a->sleeper, &a->hold->claim))
+        return false;
+    send_attempt(a, now_us);
+    a->handed_over = true;
+    a->handed = HF__HANDED_SENT;
+    a->wake_us = HF_NEVER_US; /* the store answers by the request's deadline */
+    a->request.owner = a;
+    a->request.done = handed_done;
+    return true;
 }

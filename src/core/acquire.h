@@ -30,10 +30,18 @@ enum hf__acquire_next {
 
 enum hf__acquire_phase {
     HF__PHASE_GATE,    /* the handle has a grant or an acquire in progress already */
+    HF__PHASE_LINE,    /* others of this client wait for the name too, and one of them asks for all */
     HF__PHASE_ATTEMPT, /* the request is an attempt */
     HF__PHASE_WAIT,    /* refused, or to be tried again */
     HF__PHASE_UNDO,    /* the request is a release of what may have been left in the store */
     HF__PHASE_DONE,
+};
+
+/* An attempt that the releaser sent right behind his release, on his thread. */
+enum hf__acquire_handed {
+    HF__HANDED_NO,
+    HF__HANDED_SENT,
+    HF__HANDED_ANSWERED,
 };
 
 /* What an acquire that is a part of a larger one (hf_all) is bound by. */
@@ -47,8 +55,11 @@ typedef struct hf__acquire hf__acquire;
 struct hf__acquire {
     hf__acquire     *prev, *next;               /* among those through the same handle */
     hf__acquire     *client_prev, *client_next; /* among all of the client */
+    hf__acquire     *line_prev, *line_next;
+    hf__acquire     *bed_prev, *bed_next; /* among the client's sleepers that may doze */
     hf_lock         *lock;
     struct hf__hold *hold; /* a reference, until it is granted or undone */
+    struct hf__line *line; /* it stands in; or NULL */
     hf__sleeper      sleeper;
     void (*nudge)(hf__acquire *acquire); /* under the mutex: look again (woken); set by the driver */
     hf__bounds bounds;
@@ -58,13 +69,18 @@ struct hf__acquire {
     int64_t  budget_us; /* until_us plus one server timeout: the call must have returned */
     int64_t  sent_us;   /* before the request was begun */
     int64_t  wake_us;
-    uint32_t seen; /* the sleeper's counter before the attempt */
+    int64_t  ask_us; /* in line behind a grant of this client: ask nevertheless */
+    uint32_t seen;   /* the sleeper's counter before the attempt */
     unsigned failures;
     uint8_t  phase;            /* enum hf__acquire_phase */
     bool     by_handle, gated; /* the gate is ours */
     bool     left_trace;       /* the store may know of the claim */
     bool     refused;          /* before */
     bool     watching;
+    bool     yields;      /* the next attempt gives way to those who wait elsewhere */
+    bool     handed_over; /* the last attempt was sent by a releaser */
+    uint8_t  handed;      /* enum hf__acquire_handed */
+    bool     dozes;       /* asleep, it or another one is in the store's doze(); set by the driver */
     bool     cancelled;
 
     hf_holder holder; /* of the last refusal */
@@ -84,6 +100,13 @@ int hf__acquire_woken(hf__acquire *acquire);
 
 /* Whether hf__acquire_woken() would do more than sleep on. Under the mutex. */
 bool hf__acquire_is_due(const hf__acquire *acquire, int64_t now_us);
+
+/* Makes the next attempt ready to be begun by the caller, right behind a release; false: it is not asleep. Under the
+ * mutex. Then acquire->request is to be begun, without the mutex, whatever became of the release. */
+bool hf__acquire_hand_over(hf__acquire *acquire, int64_t now_us);
+
+/* Cancelled by itself, or with the larger one that it is a part of. Under the mutex. */
+bool hf__acquire_is_cancelled(const hf__acquire *acquire);
 
 /* Ends this acquire as cancelled, at its next step. Under the mutex. */
 void hf__acquire_cancel(hf__acquire *acquire);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking at the store and breaking claims by force: hf_list() and hf_break(). */
+/* Looking at the store and breaking claims by force: hf_list(), hf_break() and hf_check(). */
 #include <string.h>
 
 #include "base/clock.h"
@@ -70,4 +70,16 @@ int hf_break(hf_client *client, const char *name, const char *claim, int64_t *re
     if (status == HF_OK && removed != NULL)
         *removed = request.verdict.removed;
     return status;
+}
+
+int hf_check(hf_client *client, hf_finding_fn *each, void *arg, hf_error *err)
+{
+    hf_request request = {.verb = HF_VERB_CHECK, .finding = each, .each_arg = arg};
+    int        status;
+
+    if (client == NULL || each == NULL)
+        return hf__fail(err, HF_EINVALID, "hf_check needs a client and a function to call");
+    if ((status = hf__client_check_fork(client, err)) != HF_OK)
+        return status;
+    return ask(client, &request, err);
 }

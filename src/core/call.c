@@ -33,12 +33,19 @@ static void call_done_in_call(hf_request *request)
 
 void hf__call(struct hf_client *client, hf_request *request)
 {
+    hf__call_and_begin(client, request, NULL);
+}
+
+void hf__call_and_begin(struct hf_client *client, hf_request *request, hf_request *next)
+{
     hf_store  *store = client->store;
     completion done;
 
     if ((store->ops->caps & HF_CAP_IN_CALL) != 0) {
         request->done = call_done_in_call;
         store->ops->begin(store, request);
+        if (next != NULL)
+            store->ops->begin(store, next);
         return;
     }
     pthread_mutex_init(&done.mutex, NULL);
@@ -48,6 +55,8 @@ void hf__call(struct hf_client *client, hf_request *request)
     request->done = call_done;
     request->driven = store->ops->drive != NULL;
     store->ops->begin(store, request);
+    if (next != NULL)
+        store->ops->begin(store, next);
     if (store->ops->drive != NULL)
         store->ops->drive(store, request);
     pthread_mutex_lock(&done.mutex);

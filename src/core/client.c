@@ -137,12 +137,15 @@ static int store_open(hf_client *client, const hf_store_ops *ops, const hf_url *
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a store");
     client->store->ops = ops;
     client->store->env = &client->env;
+    client->store->caps = ops->caps;
     status = ops->open(client->store, url, err);
     if (status != HF_OK) {
         free(client->store);
         client->store = NULL;
         return status;
     }
+    client->caps = client->store->caps;
+    client->dozes = ops->doze != NULL && !client->manual;
     status = take_place(client, err);
     if (status != HF_OK || trace == NULL || trace[0] == '\0' || strcmp(trace, "0") == 0)
         return status;
@@ -172,7 +175,6 @@ static int client_start(hf_client *client, const hf_url *url, hf_error *err)
     ops = hf__store_find(url->scheme, err, &status);
     if (ops == NULL)
         return status;
-    client->caps = ops->caps;
     client->scheme = ops->scheme;
     if ((status = store_open(client, ops, url, err)) != HF_OK)
         return status;

@@ -23,9 +23,13 @@ struct hf_client {
     hf_snapshot     stats;
 
     struct hf__acquire *acquires; /* in progress */
-    unsigned            refs;     /* the opener's and each handle's */
-    unsigned            active;   /* calls inside that use the store */
-    pthread_cond_t      idle;     /* active became 0, a debt was paid, or an operation is done */
+    struct hf__acquire *sleepers; /* blocked threads; one of them is in the store's doze() where there is one */
+    struct hf__acquire *dozer;
+    struct hf__line    *lines;        /* who waits for what, where the store keeps no order */
+    pthread_t           dozer_thread; /* while there is a dozer */
+    unsigned            refs;         /* the opener's and each handle's */
+    unsigned            active;       /* calls inside that use the store */
+    pthread_cond_t      idle;         /* active became 0, a debt was paid, or an operation is done */
     bool                closed;
     int64_t             close_by_us; /* closing: no call of an acquire waits for the store longer */
 
@@ -50,6 +54,7 @@ struct hf_client {
     int64_t         watchdog_ms;
     int64_t         server_timeout_ms;
     bool            manual; /* no threads: a test steps the client */
+    bool            dozes;  /* blocked threads lend themselves to the store */
 };
 
 /* As hf_open; `manual` makes a client without threads, for tests on a clock of their own: hf__client_step() then does

@@ -10,6 +10,7 @@
 #include "core/client.h"
 #include "core/debt.h"
 #include "core/figures.h"
+#include "core/line.h"
 #include "core/lock.h"
 
 /* Allowed for between two clocks: 1 % and 2 ms, as the Redlock page has it. */
@@ -292,6 +293,7 @@ void hf__hold_lose(hf__hold *hold)
     hold->state = HF__HOLD_LOST;
     client->stats.lost++;
     hf__keeper_unwatch(hold);
+    hf__line_over(hold);
     for (hf__take *take = &hold->first; take != NULL; take = take->next) {
         if (!taken_by(take))
             continue;

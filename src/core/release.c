@@ -14,6 +14,7 @@
 #include "core/all.h"
 #include "core/call.h"
 #include "core/client.h"
+#include "core/line.h"
 #include "core/lock.h"
 #include "core/own.h"
 
@@ -60,6 +61,10 @@ static void end_hold(hf__release *release, hf__hold *hold, int64_t now_us)
     hf__teller_hush(client, hold, NULL);
     client->stats.released++;
     fill_request(release, hf__now_us());
+    if (client->closed || release->was_lost || release->request.keep_ms > 0)
+        hf__line_over(hold);
+    else
+        release->next = hf__line_successor(hold, hf__now_us());
 }
 
 static int lost_status(hf_error *err)
@@ -89,6 +94,7 @@ static int leave(hf__release *release, hf__hold *hold, int64_t now_us, hf_error 
     if (writers > 0 || hold->claim.kind != HF_KIND_RW || hold->claim.mode == HF_MODE_SHARED)
         return HF_OK;
     release->downgrade = true;
+    hf__line_over(hold);
     release->hold = hf__hold_ref(hold);
     fill_request(release, now_us);
     return HF_OK;
@@ -101,6 +107,7 @@ int hf__release_begin(hf__release *release, hf_lock *lock, hf_error *err)
     int        status;
 
     release->hold = NULL;
+    release->next = NULL;
     release->lock = lock;
     release->was_lost = release->downgrade = release->opens_gate = false;
     pthread_mutex_lock(&client->mutex);
@@ -161,14 +168,20 @@ int hf__release_finish(hf__release *release, hf_error *err)
 }
 
 /* Not under the mutex. What is past its time already is not sent: then it is owed. */
-static void ask_store(hf_client *client, hf_request *request, int64_t bound_us)
+static void ask_store(hf_client *client, hf__release *release, int64_t bound_us)
 {
+    hf_request *request = &release->request;
+    hf_request *next = release->next != NULL ? &release->next->request : NULL;
+
     if (bound_us < request->deadline_us)
         request->deadline_us = bound_us;
-    if (request->deadline_us > hf__now_us())
-        hf__call(client, request);
-    else
-        request->status = hf__fail(&request->err, HF_EUNREACHABLE, "no time was left to ask the store");
+    if (request->deadline_us > hf__now_us()) {
+        hf__call_and_begin(client, request, next);
+        return;
+    }
+    request->status = hf__fail(&request->err, HF_EUNREACHABLE, "no time was left to ask the store");
+    if (next != NULL)
+        client->store->ops->begin(client->store, next);
 }
 
 int hf__release_until(hf_lock *lock, int64_t bound_us, hf_error *err)
@@ -178,7 +191,7 @@ int hf__release_until(hf_lock *lock, int64_t bound_us, hf_error *err)
 
     if (release.hold == NULL)
         return status;
-    ask_store(lock->client, &release.request, bound_us);
+    ask_store(lock->client, &release, bound_us);
     return hf__release_finish(&release, err);
 }
 
@@ -241,7 +254,7 @@ void hf__release_all_of(hf_lock *lock, int64_t bound_us)
             continue;
         }
         pthread_mutex_unlock(&client->mutex);
-        ask_store(client, &release.request, bound_us);
+        ask_store(client, &release, bound_us);
         hf__release_finish(&release, NULL);
         pthread_mutex_lock(&client->mutex);
     }
@@ -269,7 +282,7 @@ void hf__release_everything(hf_client *client, int64_t bound_us)
     while (client->holds != NULL) {
         take_whole(&release, client->holds);
         pthread_mutex_unlock(&client->mutex);
-        ask_store(client, &release.request, bound_us);
+        ask_store(client, &release, bound_us);
         pthread_mutex_lock(&client->mutex);
         settle(&release, hf__now_us());
     }

@@ -8,21 +8,24 @@
 
 #include <holdfast/store.h>
 
+struct hf__acquire;
 struct hf__hold;
 
 /* One release on its way. */
 typedef struct hf__release {
-    struct hf__hold *hold; /* a reference; NULL: nothing is to be sent */
-    hf_lock         *lock;
-    hf_request       request;
-    hf_claim         claim; /* of a downgrade: a copy, since the hold lives on */
-    bool             was_lost;
-    bool             downgrade; /* the hold stays, as a reader's */
-    bool             opens_gate;
+    struct hf__hold    *hold; /* a reference; NULL: nothing is to be sent */
+    hf_lock            *lock;
+    hf_request          request;
+    struct hf__acquire *next;  /* the waiter of this client that comes after it, or NULL: see hf__acquire_hand_over() */
+    hf_claim            claim; /* of a downgrade: a copy, since the hold lives on */
+    bool                was_lost;
+    bool                downgrade; /* the hold stays, as a reader's */
+    bool                opens_gate;
 } hf__release;
 
 /* The local part, for the calling thread's or the handle's grant. Returns the status if nothing is to be sent
- * (release->hold is NULL then), else HF_OK: begin release->request and then finish. */
+ * (release->hold is NULL then), else HF_OK: begin release->request, then release->next's request if there is
+ * one, and then finish. */
 int hf__release_begin(hf__release *release, hf_lock *lock, hf_error *err);
 
 /* What the store answered; what it did not, the keeper owes. Returns hf_release()'s status. */

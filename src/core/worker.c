@@ -133,14 +133,18 @@ static hf_request *op_request(hf__op *op)
     return op->kind == OP_ACQUIRE ? &op->acquire.request : &op->release.request;
 }
 
+/* Once its request is begun, the op may be answered, told of and freed. */
 static void send(hf__op *op)
 {
-    hf_request *request = op_request(op);
-    hf_store   *store = op->client->store;
+    hf_request  *request = op_request(op);
+    hf_store    *store = op->client->store;
+    hf__acquire *next = op->kind == OP_RELEASE ? op->release.next : NULL;
 
     request->owner = op;
     request->done = op_answered;
     store->ops->begin(store, request);
+    if (next != NULL)
+        store->ops->begin(store, &next->request);
 }
 
 /* What the op wants next, after its answer or its sleep. */

@@ -26,6 +26,9 @@ extern const hf_store_ops hf__mysql_ops;
 #ifdef HF_STORE_POSTGRES
 extern const hf_store_ops hf__postgresql_ops;
 #endif
+#ifdef HF_STORE_REDIS
+extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
+#endif
 
 static const hf_store_ops *const built_in[] = {
 #ifdef HF_STORE_SQLITE
@@ -36,6 +39,11 @@ static const hf_store_ops *const built_in[] = {
 #endif
 #ifdef HF_STORE_POSTGRES
     &hf__postgresql_ops,
+#endif
+#ifdef HF_STORE_REDIS
+    &hf__redis_ops,
+    &hf__rediss_ops,
+    &hf__redis_unix_ops,
 #endif
     &hf__memory_ops,
 };
@@ -123,7 +131,7 @@ static bool is_whole(const hf_store_ops *ops)
 {
     return ops->abi == HF_STORE_ABI && ops->scheme != NULL && ops->size >= sizeof(hf_store) && ops->open != NULL &&
            ops->close != NULL && ops->begin != NULL && ops->clock_us != NULL &&
-           (ops->watch == NULL) == (ops->unwatch == NULL);
+           (ops->watch == NULL) == (ops->unwatch == NULL) && (ops->doze == NULL) == (ops->rouse == NULL);
 }
 
 int hf_store_register(const hf_store_ops *ops)

@@ -154,6 +154,8 @@ static void null_arguments_are_refused(void **state)
     assert_status(HF_EINVALID, hf_acquire_start(lock, 0, NULL, NULL));
     assert_status(HF_EINVALID, hf_release_start(NULL, NULL, NULL));
     assert_status(HF_EINVALID, hf_list(client, NULL, NULL, NULL, NULL));
+    assert_status(HF_EINVALID, hf_check(client, NULL, NULL, NULL));
+    assert_status(HF_EINVALID, hf_check(NULL, NULL, NULL, NULL));
     assert_status(HF_EINVALID, hf_break(client, NULL, NULL, NULL, NULL));
     assert_status(HF_EINVALID, hf_break(NULL, "n", NULL, NULL, NULL));
     assert_status(HF_EINVALID, hf_stats(NULL, &stats));

@@ -6,9 +6,9 @@
 #include "suite.h"
 
 static const api_group *const groups[] = {
-    &group_input,     &group_names,   &group_basic,  &group_owners,  &group_leases,   &group_loss,
-    &group_callbacks, &group_waiting, &group_queues, &group_soak,    &group_rw,       &group_permits,
-    &group_all,       &group_sets,    &group_loop,   &group_process, &group_children, &group_operator,
+    &group_input,   &group_names,  &group_basic,   &group_owners,   &group_leases,   &group_loss,    &group_callbacks,
+    &group_waiting, &group_queues, &group_lines,   &group_soak,     &group_rw,       &group_permits, &group_all,
+    &group_sets,    &group_loop,   &group_process, &group_children, &group_operator,
 };
 
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))

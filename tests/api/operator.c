@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What an operator sees and does: the list, the break, the figures. */
+/* What an operator sees and does: the list, the break, the check, the figures. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,47 @@ static void a_broken_waiter_queues_again_or_is_told(void **state)
     must_close(other);
 }
 
+typedef struct check_seen {
+    int       calls;
+    int       most; /* findings; 0: all of them */
+    pthread_t thread;
+} check_seen;
+
+static bool finding_seen(const hf_finding *finding, void *arg)
+{
+    check_seen *seen = arg;
+
+    assert_true(pthread_equal(pthread_self(), seen->thread));
+    assert_in_range(finding->severity, HF_FINE, HF_DANGER);
+    assert_in_range(strnlen(finding->topic, sizeof(finding->topic)), 1, sizeof(finding->topic) - 1);
+    assert_in_range(strnlen(finding->text, sizeof(finding->text)), 1, sizeof(finding->text) - 1);
+    return ++seen->calls != seen->most;
+}
+
+/* What is held stays held, and what is free stays free. */
+static void a_check_tells_and_changes_nothing(void **state)
+{
+    (void)state;
+    hf_client *client = must_open(), *other = must_open();
+    hf_lock   *lock = must_mutex(client, "checked", NULL);
+    check_seen all = {.thread = pthread_self()}, first = {.most = 1, .thread = pthread_self()}, beside = all;
+    hf_error   err;
+
+    assert_status_err(HF_OK, hf_check(client, finding_seen, &all, &err), &err);
+    assert_true(all.calls > 0);
+    must_hold(client, NULL, 0, 0);
+    must_acquire(lock, HF_NOWAIT);
+    assert_status_err(HF_OK, hf_check(other, finding_seen, &beside, &err), &err);
+    assert_true(beside.calls > 0);
+    must_hold(client, NULL, 1, 0);
+    assert_status_err(HF_OK, hf_check(client, finding_seen, &first, &err), &err);
+    assert_int_equal(first.calls, 1);
+    must_release(lock);
+    hf_free(lock);
+    must_close(client);
+    must_close(other);
+}
+
 static void the_figures_add_up(void **state)
 {
     (void)state;
@@ -245,6 +287,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_break_takes_the_grants_and_not_the_waiters),
     cmocka_unit_test(a_break_takes_the_one_claim_that_it_is_told),
     cmocka_unit_test(a_broken_waiter_queues_again_or_is_told),
+    cmocka_unit_test(a_check_tells_and_changes_nothing),
     cmocka_unit_test(the_figures_add_up),
     cmocka_unit_test(a_short_snapshot_is_written_no_further),
 };

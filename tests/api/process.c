@@ -28,6 +28,13 @@ static bool entry_any(const hf_entry *entry, void *arg)
     return true;
 }
 
+static bool finding_any(const hf_finding *finding, void *arg)
+{
+    (void)finding;
+    (void)arg;
+    return true;
+}
+
 /* In the child: the number of the first call that did not answer HF_EFORKED; 0 where all did. */
 static int child_calls(hf_client *client, hf_lock *held, hf_lock *free_one)
 {
@@ -44,6 +51,7 @@ static int child_calls(hf_client *client, hf_lock *held, hf_lock *free_one)
                 hf_all(&lock, (hf_lock *[]){held, free_one}, 2, NULL, NULL),
                 hf_list(client, NULL, entry_any, NULL, NULL),
                 hf_break(client, "forked", NULL, NULL, NULL),
+                hf_check(client, finding_any, NULL, NULL),
                 hf_stats(client, &stats),
                 hf_acquire_start(free_one, 0, done_any, NULL),
                 hf_release_start(held, done_any, NULL),

@@ -27,6 +27,7 @@ extern const api_group group_loss;      /* grants that end unasked */
 extern const api_group group_callbacks; /* the lost callback */
 extern const api_group group_waiting;   /* waits, cancelling, what they cost */
 extern const api_group group_queues;    /* who is next */
+extern const api_group group_lines;     /* many waiters of one client */
 extern const api_group group_soak;      /* many threads, many rounds */
 extern const api_group group_rw;        /* readers and writers */
 extern const api_group group_permits;   /* semaphores */
@@ -35,7 +36,7 @@ extern const api_group group_sets;      /* hf_all of members that overlap */
 extern const api_group group_loop;      /* the non-blocking calls */
 extern const api_group group_process;   /* fork, signals, descriptors */
 extern const api_group group_children;  /* forked children with clients of their own */
-extern const api_group group_operator;  /* list, break, stats */
+extern const api_group group_operator;  /* list, break, check, stats */
 
 /* A client whose watchdog's lease is short, so that renewals and losses fit in a test: renewed every 200 ms. */
 #define SHORT_WATCHDOG_MS 600

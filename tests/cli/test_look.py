@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ls, show, break, the help, and the manual: what they print."""
+"""ls, show, break, doctor, the help, and the manual: what they print."""
 import json
 import os
 import re
@@ -125,9 +125,53 @@ def test_break_of_a_claim_that_is_not_there(place):
     assert len(place.claims("n")) == 1
 
 
+def findings(place, *args):
+    examined = place.run("doctor", "--json", *args)
+    return examined, {finding["topic"]: finding for finding in json.loads(examined.out)["findings"]}
+
+
+def test_doctor_of_a_sound_store(place):
+    place.hold("n")
+    examined, found = findings(place)
+    assert examined.code == 0 and examined.err == b""
+    assert found["file"]["text"] == place.path("locks.db") and found["journal mode"]["text"] == "wal"
+    assert {finding["severity"] for finding in found.values()} <= {"fine", "note"}
+    headings, rows = table(place.run("doctor").out)
+    assert headings == "STATE TOPIC WHAT IT MEANS".split() and len(rows) == len(found)
+    assert rows[0].split() == ["fine", "file", place.path("locks.db")]
+    assert len(place.claims("n")) == 1
+
+
+def test_doctor_says_what_endangers_locks(place):
+    assert place.free("n")
+    os.chmod(place.path("locks.db"), 0o606)
+    examined, found = findings(place)
+    assert examined.code == 78 and found["rights"]["severity"] == "danger"
+    assert b"1 finding endangers locks in store " + place.store.encode() in examined.err
+    examined = place.run("doctor")
+    assert examined.code == 78 and [row.split()[1] for row in table(examined.out)[1] if row.startswith("DANGER")] == ["rights"]
+
+
+def test_doctor_without_a_store_to_examine(place):
+    examined = place.run("doctor", "--store", "sqlite:///nowhere/at/all.db")
+    assert examined.code == 69 and examined.out == b"" and b"/nowhere/at" in examined.err
+    assert place.code("doctor", "--store", "nothing://known") == 64
+    assert place.code("doctor", "name") == 64
+    assert place.code("doctor", "--yes") == 64
+
+
+def test_doctor_escapes_what_it_shows(place):
+    os.mkdir(place.path("odd\x1b[31m\x9b"))
+    store = f"sqlite://{place.dir}/odd%1b%5b31m%c2%9b/l.db"
+    examined, found = findings(place, "--store", store)
+    assert examined.code == 0 and found["file"]["text"] == place.path("odd\x1b[31m\ufffd/l.db")
+    shown = place.run("doctor", "--store", store, env={**place.env, "LC_ALL": "C.UTF-8"})
+    assert b"odd\\x1b[31m\\xc2\\x9b/l.db" in shown.out and not re.search(rb"[\x00-\x09\x0b-\x1f\x7f-\x9f]", shown.out)
+
+
 def test_output_that_cannot_be_written(place):
     place.hold("n")
-    for args in (["ls"], ["ls", "--json"], ["show", "n"], ["--help"]):
+    for args in (["ls"], ["ls", "--json"], ["show", "n"], ["doctor"], ["--help"]):
         with open("/dev/full", "w") as full:
             assert place.code(*args, stdout=full) == 71, args
 
@@ -142,16 +186,17 @@ def test_help_manual_and_completion_agree(place):
     with open(os.path.join(ROOT, "cli", "completion", "holdfast.bash")) as file:
         completion = file.read()
     documented = {"--" + name for name in re.findall(r"Fl -([a-z-]+)", manual)} | {"--help", "--version"}
-    for verb in ("run", "ls", "show", "break"):
+    for verb in ("run", "ls", "show", "break", "doctor"):
         offered = words(place.run(verb, "--help").out.decode())
         assert len(offered) >= 3
         for option in offered:
             assert option in documented | {"--help"}, option
             assert option in completion, option
             assert b"unrecognized option" not in place.run(verb, option, "--help").err, option
-    codes = set(re.findall(r"(?m)^  (\d+) ", place.run("run", "--help").out.decode()))
-    assert codes == {"64", "69", "71", "75", "79", "126", "127"}
-    assert codes <= set(re.findall(r"(?m)^\.It (\d+)$", manual))
+    for verb, expected in (("run", "64 69 71 75 79 126 127"), ("doctor", "0 64 69 71 78")):
+        codes = set(re.findall(r"(?m)^  (\d+) ", place.run(verb, "--help").out.decode()))
+        assert codes == set(expected.split())
+        assert codes <= set(re.findall(r"(?m)^\.It (\d+)$", manual))
 
 
 def test_options_may_stand_after_the_name_of_show(place):
@@ -174,10 +219,21 @@ def complete(place, *typed):
     return done.stdout.decode().split()
 
 
+def test_timeout_is_a_duration_within_bounds(place):
+    for good in ("10ms", "1.5", "10m"):
+        assert place.code("ls", "--timeout", good) == 0
+    for bad in ("9ms", "0", "11m", "-1", "soon", ""):
+        wrong = place.run("doctor", "--timeout", bad)
+        assert wrong.code == 64 and b"--timeout" in wrong.err
+
+
 def test_completion(place):
     place.hold("stock")
     place.hold("store")
     assert complete(place, "holdfast", "b") == ["break"]
+    assert complete(place, "holdfast", "do") == ["doctor"]
+    assert complete(place, "holdfast", "doctor", "--j") == ["--json"]
+    assert complete(place, "holdfast", "doctor", "st") == []
     assert complete(place, "holdfast", "run", "--at") == ["--at-least"]
     assert complete(place, "holdfast", "run", "--on-loss", "k") == ["kill"]
     assert complete(place, "holdfast", "show", "st") == ["stock", "store"]

@@ -608,7 +608,7 @@ simple(64, "unknown option in the URL", "run", "--store", "sqlite:///tmp/x.db?co
 @situation(69, "a scheme that is known but not in this build")
 def not_built(place):
     schemes = place.run("--version").out.decode()
-    missing = re.search(r"[(\[](\w+)", schemes).group(1)
+    missing = re.search(r"[(\[]([\w+-]+)", schemes).group(1)
     process = place.run("run", "--store", f"{missing}://localhost", "n", "true")
     assert missing.encode() in process.err
     return process.code

@@ -201,6 +201,18 @@ def test_the_shown_line_fits_the_terminal(place, terminal):
     assert 150 < len(drawn) < 200
 
 
+def test_doctor_breaks_its_lines_between_words(place, terminal):
+    one = terminal("bash", "--norc", "-c", 'stty cols 50; "$HOLDFAST" doctor')
+    one.expect("SQLite")
+    assert os.waitstatus_to_exitcode(one.end()) == 0
+    one.pump()
+    lines = one.text.decode().split("\r\n")
+    first = next(number for number, line in enumerate(lines) if "synchronous" in line)
+    told = lines[first:first + 3]
+    assert max(map(len, told)) < 55
+    assert " ".join(line[22:].strip() for line in told).endswith("newest grants, whose holders ran on this machine")
+
+
 def test_ctrl_z_stops_both_and_fg_continues_both(place, shell):
     shell.type(f'"$HOLDFAST" run n -- bash -c "echo up; while :; do echo x >>beat; sleep 0.02; done"; echo code $?\n')
     shell.expect("up")

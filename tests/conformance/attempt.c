@@ -42,6 +42,10 @@ static void repeat_finds_the_place(suite_state *s)
     must_grant(s->a, &one);
     must_wait(s->b, &two);
     two.mark = 0;
+    if (!has_places(s)) {
+        must_wait(s->b, &two);
+        return;
+    }
     assert_int_equal(attempt(s->b, &two, true).place, 1);
     assert_holds(s->a, name, 1, 1);
 }
@@ -125,7 +129,8 @@ static void time_to_ask_again(suite_state *s)
     assert_in_range(attempt(s->b, &two, false).again_ms, 1, 9001); /* the holder's lease */
     three = claim_new_id(two);
     three.lease_ms = 6000;
-    assert_in_range(attempt(s->b, &three, true).again_ms, 1, 2000); /* a third of its own, which it has to renew */
+    if (has_places(s))
+        assert_in_range(attempt(s->b, &three, true).again_ms, 1, 2000); /* a third of its own, which it has to renew */
 }
 
 static void expired_holder_is_removed(suite_state *s)
@@ -151,6 +156,8 @@ static void expired_claim_stands_behind_the_others(suite_state *s)
     hf_claim    one = claim_first(s->kind, name), two = claim_first(s->kind, name);
     int64_t     fence;
 
+    if (!has_places(s))
+        return;
     if (s->kind->first_mode == HF_MODE_SHARED)
         two.mode = HF_MODE_EXCLUSIVE;
     one.lease_ms = SHORT_MS;
@@ -170,6 +177,8 @@ static void unrenewed_waiter_leaves_the_queue(suite_state *s)
     const char *name = fresh_name();
     hf_claim    one = claim_first(s->kind, name), two = claim_second(s->kind, name), three;
 
+    if (!has_places(s))
+        return;
     must_grant(s->a, &one);
     two.lease_ms = SHORT_MS;
     must_wait(s->a, &two);

@@ -200,7 +200,7 @@ const suite_entry suite_news[] = {
     {"6: news of a break", of_a_break, true},
     {"6: news of a change before the watch", of_a_change_before_the_watch, true},
     {"6: news within one client", within_one_client, true},
-    {"6: news of a writer that turns reader", of_a_turn_to_reader, false},
+    {"6: news of a writer that turns reader", of_a_turn_to_reader, false, HF_CAP_RW},
     {"6: news of a name that is kept", of_a_kept_name, false},
     {"6: news after the one before gave up", after_the_one_before_gave_up, true},
     {"6: news when another clears the way", when_another_clears_the_way, false},

@@ -139,6 +139,7 @@ static int open_party(party **out, const hf_store_ops *ops, const char *url, con
         p->store = calloc(1, ops->size);
         assert_non_null(p->store);
         p->store->ops = ops;
+        p->store->caps = ops->caps;
         p->store->env = &p->env;
         status = ops->open(p->store, &p->url, err);
     }
@@ -212,6 +213,7 @@ void verb(party *p, hf_request *request)
     if (request->deadline_us == 0)
         request->deadline_us = hf__after_ms(hf__now_us(), 10000);
     request->not_after_us = ops->clock_us(p->store) + (request->deadline_us - hf__now_us());
+    request->driven = ops->drive != NULL;
     request->done = complete;
     request->owner = &c;
     ops->begin(p->store, request);

@@ -32,7 +32,7 @@ static void queued_claim(suite_state *s)
 
     must_grant(s->a, &one);
     must_wait(s->b, &two);
-    assert_true(release(s->b, &two).found);
+    assert_true(release(s->b, &two).found || !has_places(s));
     assert_holds(s->a, name, 1, 0);
 }
 
@@ -80,8 +80,10 @@ static void lets_in_the_next(suite_state *s)
     must_grant(s->a, &one);
     must_wait(s->b, &two);
     release(s->a, &one);
-    assert_true(holds_claim(s->a, &two, true));
+    if (hands_over(s))
+        assert_true(holds_claim(s->a, &two, true));
     must_grant(s->b, &two);
+    assert_true(holds_claim(s->a, &two, true));
 }
 
 static void kept_for_a_while(suite_state *s)
@@ -166,7 +168,8 @@ static void writer_turns_reader(suite_state *s)
     must_wait(s->b, &next); /* no writer slips in */
     assert_true(holds_claim(s->b, &writer, true));
     assert_int_equal(renew(s->a, &writer, LONG_MS), HF_RENEWAL_RENEWED);
-    must_wait(s->b, &reader); /* behind the writer that waits */
+    if (has_places(s))
+        must_wait(s->b, &reader); /* behind the writer that waits */
     assert_true(release(s->a, &writer).found);
     must_grant(s->b, &next);
 }
@@ -209,8 +212,8 @@ const suite_entry suite_release[] = {
     {"3: keep: a renewal or an attempt that comes late revives nothing", kept_is_not_revived, true},
     {"keep: beyond the end of its client", kept_beyond_its_client, true},
     {"keep: not for a waiter", waiter_cannot_be_kept, true},
-    {"12: a writer turns reader, and no writer slips in", writer_turns_reader, false},
-    {"12: a writer turned reader lets readers in", writer_turned_reader_lets_readers_in, false},
-    {"12: a lost writer turns nothing", lost_writer_turns_nothing, false},
+    {"12: a writer turns reader, and no writer slips in", writer_turns_reader, false, HF_CAP_RW},
+    {"12: a writer turned reader lets readers in", writer_turned_reader_lets_readers_in, false, HF_CAP_RW},
+    {"12: a lost writer turns nothing", lost_writer_turns_nothing, false, HF_CAP_RW},
     {NULL, NULL, false},
 };

@@ -57,23 +57,46 @@ static void add(const suite_spec *spec, const suite_entry *entry, const suite_ki
     tests[count++] = (struct CMUnitTest){p->name, run_one, open_parties, close_parties, p};
 }
 
-static void add_all(const suite_spec *spec, const suite_entry *entries)
+/* What the store at this URL can do, which may be less than its kind of store can. */
+static unsigned caps_of(const suite_spec *spec)
+{
+    party   *p = party_open(spec, "probe");
+    unsigned caps = party_store(p)->caps;
+
+    party_close(p);
+    return caps;
+}
+
+static unsigned needs_of(const suite_kind *kind)
+{
+    return (kind->kind == HF_KIND_RW ? HF_CAP_RW : 0) | (kind->kind == HF_KIND_SEMAPHORE ? HF_CAP_SEMAPHORE : 0) |
+           (kind->fair ? HF_CAP_FAIR : 0);
+}
+
+static void add_all(const suite_spec *spec, const suite_entry *entries, unsigned caps)
 {
     for (const suite_entry *entry = entries; entry->name != NULL; entry++) {
-        for (size_t k = 0; k < (entry->each_kind ? suite_kind_count : 1); k++)
-            add(spec, entry, entry->each_kind ? &suite_kinds[k] : NULL);
+        if ((entry->needs & ~caps) != 0)
+            continue;
+        if (!entry->each_kind)
+            add(spec, entry, NULL);
+        for (size_t k = 0; entry->each_kind && k < suite_kind_count; k++)
+            if ((needs_of(&suite_kinds[k]) & ~caps) == 0)
+                add(spec, entry, &suite_kinds[k]);
     }
 }
 
 int suite_run(const suite_spec *spec)
 {
-    add_all(spec, suite_attempt);
-    add_all(spec, suite_release);
-    add_all(spec, suite_renew);
-    add_all(spec, suite_queue);
-    add_all(spec, suite_kinds_tests);
-    add_all(spec, suite_looking);
-    add_all(spec, suite_news);
-    add_all(spec, suite_threads);
+    unsigned caps = caps_of(spec);
+
+    add_all(spec, suite_attempt, caps);
+    add_all(spec, suite_release, caps);
+    add_all(spec, suite_renew, caps);
+    add_all(spec, suite_queue, caps);
+    add_all(spec, suite_kinds_tests, caps);
+    add_all(spec, suite_looking, caps);
+    add_all(spec, suite_news, caps);
+    add_all(spec, suite_threads, caps);
     return _cmocka_run_group_tests(spec->store, tests, count, NULL, NULL);
 }

@@ -61,6 +61,13 @@ extern const suite_kind suite_kinds[];
 extern const size_t     suite_kind_count;
 extern const suite_kind kind_mutex, kind_rw, kind_semaphore;
 
+/* What each test is given. */
+typedef struct suite_state {
+    party            *a, *b;
+    const suite_spec *spec;
+    const suite_kind *kind;
+} suite_state;
+
 /* A new name, in static memory. */
 const char *fresh_name(void);
 
@@ -95,6 +102,15 @@ void list_name(party *p, const char *name, size_t len, listing *l);
 void assert_holds(party *p, const char *name, size_t held, size_t waiting);
 bool holds_claim(party *p, const hf_claim *claim, bool held);
 
+/* Whether what waits has a place of its own in the store, which shows it and keeps others behind it. */
+bool has_places(const suite_state *s);
+
+/* Whether a release itself lets in the next, without its asking again. */
+bool hands_over(const suite_state *s);
+
+/* The entry of a claim: what the list says of its id is enough for hf_break(). */
+bool entry_is(const hf_entry *entry, const hf_claim *claim);
+
 /* Waits as the core does: asks, watches, sleeps until there is news or the time to ask again. False after wait_ms, with
  * the claim given up. *attempts (may be NULL) counts how often it asked. */
 bool enter(party *p, hf_claim *claim, int64_t wait_ms, unsigned *attempts);
@@ -106,24 +122,19 @@ void sleep_ms(int64_t ms);
 
 /* ---- the tests ---- */
 
-typedef struct suite_state {
-    party            *a, *b;
-    const suite_spec *spec;
-    const suite_kind *kind;
-} suite_state;
-
 typedef void suite_test(suite_state *s);
 
 typedef struct suite_entry {
     const char *name;
     suite_test *run;
-    bool        each_kind; /* once for each of suite_kinds; else once, with kind NULL */
+    bool        each_kind; /* once for each of suite_kinds that the store can do; else once, with kind NULL */
+    unsigned    needs;     /* capabilities without which the test is about nothing; 0: none */
 } suite_entry;
 
 extern const suite_entry suite_attempt[], suite_release[], suite_renew[], suite_queue[], suite_kinds_tests[],
     suite_looking[], suite_news[], suite_threads[];
 
-/* Runs everything; the exit code of main(). */
+/* Runs everything that the store can do; the exit code of main(). */
 int suite_run(const suite_spec *spec);
 
 #endif

@@ -91,7 +91,7 @@ static void crowd_of_permits(suite_state *s)
 
 const suite_entry suite_threads[] = {
     {"many threads: mutex", crowd_of_mutex, false},
-    {"many threads: writers", crowd_of_writers, false},
-    {"many threads: permits", crowd_of_permits, false},
+    {"many threads: writers", crowd_of_writers, false, HF_CAP_RW},
+    {"many threads: permits", crowd_of_permits, false, HF_CAP_SEMAPHORE},
     {NULL, NULL, false},
 };

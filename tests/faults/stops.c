@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that are stopped for longer than their lease and continued: they learn of it first thing, harm nobody. */
+/*
+ * Processes that are stopped for longer than their lease and continued: they learn of it first thing, harm nobody.
+ *
+ *   stops [URL]        sqlite: without one
+ */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -240,10 +244,12 @@ static void an_idle_client_that_is_stopped_holds_nobody_up(void **state)
     must_close(client);
 }
 
+static const char *store = "sqlite:";
+
 static int begin(void **state)
 {
     (void)state;
-    store_begin("sqlite:");
+    store_begin(store);
     return 0;
 }
 
@@ -254,7 +260,7 @@ static int end(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r16_a_holder_stopped_beyond_a_fixed_lease),
@@ -264,5 +270,7 @@ int main(void)
         cmocka_unit_test(b36_a_waiter_stopped_beyond_its_lease),
         cmocka_unit_test(an_idle_client_that_is_stopped_holds_nobody_up),
     };
+    if (argc > 1)
+        store = argv[1];
     return cmocka_run_group_tests_name("stops", tests, begin, end);
 }

@@ -287,6 +287,16 @@ static bool each_entry(const hf_entry *entry, void *arg)
     return (*left)-- > 0;
 }
 
+static bool each_finding(const hf_finding *finding, void *arg)
+{
+    unsigned *left = arg;
+
+    NEED(finding->severity >= HF_FINE && finding->severity <= HF_DANGER);
+    NEED(memchr(finding->topic, '\0', sizeof finding->topic) != NULL);
+    NEED(memchr(finding->text, '\0', sizeof finding->text) != NULL);
+    return (*left)-- > 0;
+}
+
 static void do_client(input *in)
 {
     char        name[HF_NAME_MAX + 2];
@@ -297,7 +307,7 @@ static void do_client(input *in)
     int64_t     removed = 0;
 
     pick_name(in, name, &options);
-    switch (byte(in) % 4) {
+    switch (byte(in) % 5) {
     case 0:
         check_answer(hf_list(client, byte(in) % 2 ? name : NULL, each_entry, &left, &err), &err);
         break;
@@ -307,6 +317,9 @@ static void do_client(input *in)
         break;
     case 2:
         check_status(hf_stats(client, &snapshot));
+        break;
+    case 3:
+        check_answer(hf_check(client, each_finding, &left, &err), &err);
         break;
     default:
         NEED(hf_dispatch(client) >= 0 || closed);

@@ -312,11 +312,11 @@ static void net_store_close(hf_store *base)
         }
 }
 
-static void net_store_watch(hf_store *base, hf_claim *claim)
+static void net_store_watch(hf_store *base, hf_claim *claim, bool dozes)
 {
     net_store *store = (net_store *)base;
 
-    hf__memory_ops.watch(store->inner, claim);
+    hf__memory_ops.watch(store->inner, claim, dozes);
 }
 
 static void net_store_unwatch(hf_store *base, hf_claim *claim)
@@ -457,6 +457,11 @@ void net_begin(void)
     net.observer->ops = &hf__memory_ops;
     net.observer->env = &net.observer_env;
     hf__memory_ops.open(net.observer, &world, NULL);
+}
+
+void sim_unordered(void)
+{
+    net_ops.caps &= ~(unsigned)HF_CAP_FIFO;
 }
 
 void net_end(void)

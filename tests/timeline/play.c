@@ -9,9 +9,11 @@
  *      <ms> <peer> break - <name>
  *      <ms> <peer> stop|cont|kill
  *      <ms> <peer> net [out= in= news= lose-requests= lose-replies= lose-news= late= cuts=]
+ *      <ms> - unordered
  *      <ms> - end
  *
- * A kind is mutex, reader, writer or semaphore. The options of a handle are those of its first mention.
+ * A kind is mutex, reader, writer or semaphore. The options of a handle are those of its first mention. Several handles
+ * of a peer for one name differ by what follows a # (n#1, n#2). "unordered": see sim_unordered().
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +61,9 @@ static hf_lock *make(const handle *h, const char *line, hf_error *err)
 {
     hf_lock   *lock = NULL;
     hf_options options = HF_OPTIONS_INIT;
+    char       name[sizeof h->name];
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(h->name, "#"), h->name);
 
     options.owner = HF_OWNER_HANDLE;
     options.lease_ms = value_of(line, "lease", 0);
@@ -69,13 +74,13 @@ static hf_lock *make(const handle *h, const char *line, hf_error *err)
     options.lost = told_lost;
     options.lost_arg = (void *)h;
     if (strcmp(h->kind, "mutex") == 0)
-        hf_mutex(&lock, h->peer->client, h->name, &options, err);
+        hf_mutex(&lock, h->peer->client, name, &options, err);
     else if (strcmp(h->kind, "reader") == 0)
-        hf_reader(&lock, h->peer->client, h->name, &options, err);
+        hf_reader(&lock, h->peer->client, name, &options, err);
     else if (strcmp(h->kind, "writer") == 0)
-        hf_writer(&lock, h->peer->client, h->name, &options, err);
+        hf_writer(&lock, h->peer->client, name, &options, err);
     else
-        hf_semaphore(&lock, h->peer->client, h->name, value_of(line, "limit", 1), &options, err);
+        hf_semaphore(&lock, h->peer->client, name, value_of(line, "limit", 1), &options, err);
     return lock;
 }
 
@@ -171,6 +176,8 @@ static void play_line(const char *line)
     if (at_ms < sim_now_ms())
         exit((fprintf(stderr, "back in time: %s\n", line), 2));
     sim_run(at_ms);
+    if (strcmp(verb, "unordered") == 0)
+        sim_unordered();
     if (letter != '-')
         do_verb(sim_peer_get(letter, value_of(line, "watchdog", 3000)), verb, kind, name, line);
     sim_run(at_ms);

@@ -6,13 +6,16 @@
  *   exclusion   no two incompatible grants within their local deadlines
  *   fence       exclusive fences of a name rise in the order of grants
  *   deadline    no grant's local deadline lies beyond what the store keeps (contract 1, 7, 8)
- *   awake       with a network that loses nothing, nobody sleeps long beside a place that is free (contract 6)
+ *   awake       with a network that loses nothing, nobody sleeps long beside a place or a name that is free (contract
+ *               6)
  *   ghost       no claim is in the store whose handle is idle, once nothing of its client is on its way or owed
  *   clean       when all have ended and the leases are over, the store holds nothing (contract 2, 3, 4)
  *
- *      schedule [--seed N] [--steps N]
+ *      schedule [--unordered] [--seed N] [--steps N]
  *
- * A seed fixes the whole run. It ends at the first violation with the seed and the last lines of the log.
+ * "unordered": the store does not promise an order, so that waiters of a client stand in lines; two handles per
+ * peer and name then. A seed fixes the whole run. It ends at the first violation with the seed and the last lines
+ * of the log.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +27,7 @@
 #include "timeline/sim.h"
 
 #define PEERS 5
+#define SLOTS (2 * PEERS * NAMES)
 #define BROKEN_MS 2000
 #define NAMES 3
 #define WATCHDOG_MS 600
@@ -35,6 +39,7 @@ enum place { PLACE_IDLE, PLACE_ASKED, PLACE_HELD, PLACE_LEAVING };
 typedef struct slot {
     sim_peer  *peer;
     hf_lock   *lock;
+    char       note[3]; /* the peer's letter, and which of its handles */
     int        name, kind, mode;
     int64_t    weight;
     enum place place;
@@ -42,7 +47,8 @@ typedef struct slot {
     int64_t    free_since_ms; /* the store would let it in; -1: not so */
 } slot;
 
-static slot     slots[PEERS * NAMES];
+static slot     slots[SLOTS];
+static size_t   slot_count;
 static int64_t  top_fence[NAMES];
 static bool     calm;
 static int64_t  broken_until_ms; /* whose grant an operator broke may not have heard of it before */
@@ -80,12 +86,12 @@ static void check_exclusion(void)
 {
     int64_t permits = 0;
 
-    for (size_t i = 0; i < PEERS * NAMES; i++) {
+    for (size_t i = 0; i < slot_count; i++) {
         if (!valid(&slots[i]))
             continue;
         if (slots[i].kind == HF_KIND_SEMAPHORE && (permits += slots[i].weight) > names[slots[i].name].limit)
             violation("exclusion", &slots[i]);
-        for (size_t j = i + 1; j < PEERS * NAMES; j++)
+        for (size_t j = i + 1; j < slot_count; j++)
             if (slots[j].name == slots[i].name && valid(&slots[j]) && !compatible(&slots[i], &slots[j]))
                 violation("exclusion", &slots[j]);
     }
@@ -93,18 +99,18 @@ static void check_exclusion(void)
 
 /* One look at the store, for the rules that compare. */
 typedef struct found {
-    int64_t left_ms[PEERS * NAMES]; /* by fence; -1: not there */
-    bool    in[PEERS * NAMES];      /* granted in the store */
-    int64_t waiting_fence[PEERS * NAMES];
+    int64_t left_ms[SLOTS]; /* by fence; -1: not there */
+    bool    in[SLOTS];      /* granted in the store */
+    size_t  granted[NAMES];
     size_t  rows;
 } found;
 
 static slot *slot_of_entry(const hf_entry *entry)
 {
-    for (size_t i = 0; i < PEERS * NAMES; i++)
+    for (size_t i = 0; i < slot_count; i++)
         if (strlen(names[slots[i].name].text) == entry->name_len &&
             memcmp(names[slots[i].name].text, entry->name, entry->name_len) == 0 &&
-            strcmp(entry->holder.note, "") != 0 && entry->holder.note[0] == slots[i].peer->letter)
+            strcmp(entry->holder.note, slots[i].note) == 0)
             return &slots[i];
     return NULL;
 }
@@ -126,6 +132,10 @@ static bool look(const hf_entry *entry, void *arg)
     slot  *s = slot_of_entry(entry);
 
     f->rows++;
+    for (int i = 0; i < NAMES; i++)
+        if (entry->held && strlen(names[i].text) == entry->name_len &&
+            memcmp(names[i].text, entry->name, entry->name_len) == 0)
+            f->granted[i]++;
     if (s == NULL)
         return true;
     if (is_ghost(s))
@@ -140,23 +150,23 @@ static bool look(const hf_entry *entry, void *arg)
 static void look_at_store(found *f)
 {
     memset(f, 0, sizeof *f);
-    for (size_t i = 0; i < PEERS * NAMES; i++)
+    for (size_t i = 0; i < slot_count; i++)
         f->left_ms[i] = -1;
     sim_list(look, f);
 }
 
 static void check_deadlines(const found *f)
 {
-    for (size_t i = 0; i < PEERS * NAMES; i++)
+    for (size_t i = 0; i < slot_count; i++)
         if (valid(&slots[i]) && hf_left(slots[i].lock) > f->left_ms[i])
             violation("deadline", &slots[i]);
 }
 
 static void check_awake(const found *f)
 {
-    for (size_t i = 0; i < PEERS * NAMES; i++) {
+    for (size_t i = 0; i < slot_count; i++) {
         slot *s = &slots[i];
-        if (!calm || s->place != PLACE_ASKED || !f->in[i])
+        if (!calm || s->place != PLACE_ASKED || !(f->in[i] || f->granted[s->name] == 0))
             s->free_since_ms = -1;
         else if (s->free_since_ms < 0)
             s->free_since_ms = sim_now_ms();
@@ -225,7 +235,7 @@ static void slot_act(slot *s)
 
 static void disturb(void)
 {
-    slot    *s = &slots[sim_random(PEERS * NAMES)];
+    slot    *s = &slots[sim_random(slot_count)];
     sim_net *n = &s->peer->net;
 
     switch (sim_random(10)) {
@@ -266,7 +276,7 @@ static void disturb(void)
 
 static void step(void)
 {
-    slot_act(&slots[sim_random(PEERS * NAMES)]);
+    slot_act(&slots[sim_random(slot_count)]);
     if (!calm && sim_random(8) == 0)
         disturb();
     sim_run(sim_now_ms() + (int64_t)sim_random(12));
@@ -275,7 +285,7 @@ static void step(void)
 
 static void heal(void)
 {
-    for (size_t i = 0; i < PEERS * NAMES; i++) {
+    for (size_t i = 0; i < slot_count; i++) {
         sim_continue(slots[i].peer);
         slots[i].peer->net = (sim_net){.out_ms = 2, .in_ms = 2};
     }
@@ -288,13 +298,13 @@ static void check_clean(void)
 
     heal();
     sim_run(sim_now_ms() + 12000);
-    for (size_t i = 0; i < PEERS * NAMES; i++)
+    for (size_t i = 0; i < slot_count; i++)
         if (slots[i].place == PLACE_HELD) {
             slots[i].place = PLACE_LEAVING;
             hf_release_start(slots[i].lock, released, &slots[i]);
         }
     sim_run(sim_now_ms() + 12000);
-    for (size_t i = 0; i < PEERS * NAMES; i++)
+    for (size_t i = 0; i < slot_count; i++)
         if (slots[i].place != PLACE_IDLE)
             violation("clean: still busy", &slots[i]);
     look_at_store(&f);
@@ -305,11 +315,12 @@ static void check_clean(void)
 static void slot_make(size_t i)
 {
     slot      *s = &slots[i];
-    char       note[2] = {(char)('A' + i / NAMES), '\0'};
     hf_options options = HF_OPTIONS_INIT;
 
     memset(s, 0, sizeof *s);
-    s->peer = sim_peer_get(note[0], WATCHDOG_MS);
+    s->note[0] = (char)('A' + i / NAMES % PEERS);
+    s->note[1] = (char)('0' + i / NAMES / PEERS);
+    s->peer = sim_peer_get(s->note[0], WATCHDOG_MS);
     s->name = (int)(i % NAMES);
     s->kind = s->name + 1;
     s->mode = s->kind == HF_KIND_MUTEX       ? HF_MODE_EXCLUSIVE
@@ -319,7 +330,7 @@ static void slot_make(size_t i)
     s->weight = s->kind == HF_KIND_SEMAPHORE ? 1 + (int64_t)sim_random(3) : 1;
     s->free_since_ms = -1;
     options.owner = HF_OWNER_HANDLE;
-    options.note = note;
+    options.note = s->note;
     options.lease_ms = sim_random(4) == 0 ? 300 + (int64_t)sim_random(600) : 0;
     options.weight = s->kind == HF_KIND_SEMAPHORE ? s->weight : 0;
     if (s->kind == HF_KIND_MUTEX)
@@ -333,38 +344,44 @@ static void slot_make(size_t i)
 }
 
 /* One world: calm ones for liveness, rough ones for safety. */
-static void run_round(uint64_t round_seed, uint64_t steps)
+static void run_round(uint64_t round_seed, uint64_t steps, bool unordered)
 {
     seed = round_seed;
     sim_begin(seed, false);
+    slot_count = unordered ? SLOTS : SLOTS / 2;
+    if (unordered)
+        sim_unordered();
     calm = seed % 3 == 0;
     broken_until_ms = -1;
     memset(top_fence, 0, sizeof top_fence);
-    for (size_t i = 0; i < PEERS * NAMES; i++)
+    for (size_t i = 0; i < slot_count; i++)
         slot_make(i);
-    for (size_t i = 0; i < PEERS * NAMES; i++)
+    for (size_t i = 0; i < slot_count; i++)
         slots[i].peer->net = (sim_net){.out_ms = (int64_t)sim_random(15), .in_ms = (int64_t)sim_random(15)};
     for (uint64_t i = 0; i < steps; i++)
         step();
     check_clean();
     sim_end();
-    for (size_t i = 0; i < PEERS * NAMES; i++)
+    for (size_t i = 0; i < slot_count; i++)
         hf_free(slots[i].lock);
 }
 
 int main(int argc, char **argv)
 {
     uint64_t first = 1, steps = 1000000, done = 0;
+    bool     unordered = false;
 
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--seed") == 0)
-            first = strtoull(argv[i + 1], NULL, 10);
-        else if (strcmp(argv[i], "--steps") == 0)
-            steps = strtoull(argv[i + 1], NULL, 10);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--unordered") == 0)
+            unordered = true;
+        else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+            first = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--steps") == 0 && i + 1 < argc)
+            steps = strtoull(argv[++i], NULL, 10);
     }
     while (done < steps) {
         uint64_t now = steps - done < ROUND_STEPS ? steps - done : ROUND_STEPS;
-        run_round(first + done / ROUND_STEPS, now);
+        run_round(first + done / ROUND_STEPS, now, unordered);
         done += now;
     }
     printf("%" PRIu64 " steps, %" PRIu64 " grants, %" PRIu64 " violations\n", done, grants, violations);

@@ -33,6 +33,10 @@ typedef struct sim_peer {
 /* Begins at time 0 with no peers; `seed` fixes all randomness. */
 void sim_begin(uint64_t seed, bool quiet);
 
+/* From now on peers are told that the store keeps no order (it still does): their waiters for one name stand in
+ * lines. */
+void sim_unordered(void);
+
 /* Ends every peer. */
 void sim_end(void);
 

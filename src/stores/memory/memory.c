@@ -182,12 +182,13 @@ static void memory_begin(hf_store *base, hf_request *request)
     request->done(request);
 }
 
-static void memory_watch(hf_store *base, hf_claim *claim)
+static void memory_watch(hf_store *base, hf_claim *claim, bool dozes)
 {
     memory_store *store = (memory_store *)base;
     world_row    *row;
     bool          at_once;
 
+    (void)dozes;
     pthread_mutex_lock(&store->world->mutex);
     row = hf__world_find(store->world, claim);
     at_once = row == NULL || row->pending;

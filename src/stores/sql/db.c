@@ -389,11 +389,12 @@ void hf__db_close(hf__db *db)
 }
 
 /* What is listened for was settled with the verdict, and begun; so nothing is left to do, and nothing was missed. */
-void hf__db_watch(hf_store *store, hf_claim *claim)
+void hf__db_watch(hf_store *store, hf_claim *claim, bool dozes)
 {
     hf__db *db = (hf__db *)store;
 
     (void)claim;
+    (void)dozes;
     if (db->news != NULL)
         db->news->wake(db);
 }

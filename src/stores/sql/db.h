@@ -102,7 +102,7 @@ void hf__db_close(hf__db *db);
 
 void    hf__db_begin(hf_store *store, hf_request *request);
 void    hf__db_drive(hf_store *store, hf_request *request);
-void    hf__db_watch(hf_store *store, hf_claim *claim);
+void    hf__db_watch(hf_store *store, hf_claim *claim, bool dozes);
 void    hf__db_unwatch(hf_store *store, hf_claim *claim);
 int64_t hf__db_clock_us(hf_store *store);
 

@@ -207,8 +207,9 @@ static void sqlite_begin(hf_store *base, hf_request *request)
     request->done(request);
 }
 
-static void sqlite_watch(hf_store *base, hf_claim *claim)
+static void sqlite_watch(hf_store *base, hf_claim *claim, bool dozes)
 {
+    (void)dozes;
     hf__newsroom_watch(&((sqlite_store *)base)->news, claim);
 }
 

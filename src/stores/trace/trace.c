@@ -86,8 +86,10 @@ static void answer_text(const hf_request *request, char *text, size_t size)
         snprintf(text, size, "renewed=%zu held=%zu gone=%zu unknown=%zu", count_answers(request, HF_RENEWAL_RENEWED),
                  count_answers(request, HF_RENEWAL_HELD), count_answers(request, HF_RENEWAL_GONE),
                  count_answers(request, HF_RENEWAL_UNKNOWN));
-    else
+    else if (request->verb == HF_VERB_BREAK)
         snprintf(text, size, "removed=%" PRId64, v->removed);
+    else
+        snprintf(text, size, "told");
 }
 
 /* One write, so that lines of several threads and processes do not mix. */
@@ -140,11 +142,11 @@ static void trace_drive(hf_store *store, hf_request *request)
     trace->inner->ops->drive(trace->inner, request);
 }
 
-static void trace_watch(hf_store *store, hf_claim *claim)
+static void trace_watch(hf_store *store, hf_claim *claim, bool dozes)
 {
     trace_store *trace = (trace_store *)store;
 
-    trace->inner->ops->watch(trace->inner, claim);
+    trace->inner->ops->watch(trace->inner, claim, dozes);
 }
 
 static void trace_unwatch(hf_store *store, hf_claim *claim)
@@ -152,6 +154,20 @@ static void trace_unwatch(hf_store *store, hf_claim *claim)
     trace_store *trace = (trace_store *)store;
 
     trace->inner->ops->unwatch(trace->inner, claim);
+}
+
+static void trace_doze(hf_store *store, int64_t until_us)
+{
+    trace_store *trace = (trace_store *)store;
+
+    trace->inner->ops->doze(trace->inner, until_us);
+}
+
+static void trace_rouse(hf_store *store)
+{
+    trace_store *trace = (trace_store *)store;
+
+    trace->inner->ops->rouse(trace->inner);
 }
 
 static int64_t trace_clock_us(hf_store *store)
@@ -188,8 +204,13 @@ int hf__trace_wrap(hf_store **store, hf_error *err)
         trace->ops.watch = trace_watch;
         trace->ops.unwatch = trace_unwatch;
     }
+    if (trace->ops.doze != NULL) {
+        trace->ops.doze = trace_doze;
+        trace->ops.rouse = trace_rouse;
+    }
     trace->base.ops = &trace->ops;
     trace->base.env = trace->inner->env;
+    trace->base.caps = trace->inner->caps;
     *store = &trace->base;
     return HF_OK;
 }

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* Keys, channels and owners as text, and back. No server, no claim's state: only how things are called. */
+#include "stores/redis/layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HALF_DIGITS (HF__DECIMAL_DIGITS / 2)
+#define ROOM_MIN 256
+#define UUID_LEN (HF__UUID_TEXT - 1)
+
+void hf__text_finish(hf__text *text)
+{
+    if (!text->borrowed)
+        free(text->bytes);
+    *text = (hf__text){.bytes = NULL};
+}
+
+/* Room for `more` bytes and the NUL. */
+static bool make_room(hf__text *text, size_t more)
+{
+    size_t room = text->room > 0 ? text->room : ROOM_MIN;
+    char  *bytes;
+
+    if (text->failed)
+        return false;
+    if (text->room > text->len + more)
+        return true;
+    while (room <= text->len + more)
+        room *= 2;
+    bytes = text->borrowed ? malloc(room) : realloc(text->bytes, room);
+    if (bytes == NULL) {
+        text->failed = true;
+        return false;
+    }
+    if (text->borrowed)
+        memcpy(bytes, text->bytes, text->len);
+    text->bytes = bytes;
+    text->room = room;
+    text->borrowed = false;
+    return true;
+}
+
+bool hf__layout_add(hf__text *text, const void *bytes, size_t len)
+{
+    if (!make_room(text, len))
+        return false;
+    memcpy(text->bytes + text->len, bytes, len);
+    text->len += len;
+    text->bytes[text->len] = '\0';
+    return true;
+}
+
+static bool add_text(hf__text *text, const char *string)
+{
+    return hf__layout_add(text, string, strlen(string));
+}
+
+/* RFC 9562, version 8: our own way of making it. All random but for what says so. */
+void hf__layout_uuid(const hf_id *client, char uuid[HF__UUID_TEXT])
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char     bytes[sizeof client->bytes];
+    char             *out = uuid;
+
+    memcpy(bytes, client->bytes, sizeof bytes);
+    bytes[6] = (unsigned char)((bytes[6] & 0x0f) | 0x80);
+    bytes[8] = (unsigned char)((bytes[8] & 0x3f) | 0x80);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            *out++ = '-';
+        *out++ = digits[bytes[i] >> 4];
+        *out++ = digits[bytes[i] & 0x0f];
+    }
+    *out = '\0';
+}
+
+static uint64_t half_of(const unsigned char *bytes)
+{
+    uint64_t half = 0;
+
+    for (size_t i = 0; i < sizeof half; i++)
+        half = half << 8 | bytes[i];
+    return half;
+}
+
+static void digits_of(uint64_t half, char *out)
+{
+    for (size_t i = HALF_DIGITS; i-- > 0; half /= 10)
+        out[i] = (char)('0' + half % 10);
+}
+
+void hf__layout_owner(const hf_id *client, const hf_claim *claim, char owner[HF__OWNER_TEXT])
+{
+    hf__layout_uuid(client, owner);
+    hf__layout_owner_end(claim, owner);
+}
+
+void hf__layout_owner_end(const hf_claim *claim, char owner[HF__OWNER_TEXT])
+{
+    owner[UUID_LEN] = ':';
+    digits_of(half_of(claim->id.bytes), owner + UUID_LEN + 1);
+    digits_of(half_of(claim->id.bytes + 8), owner + UUID_LEN + 1 + HALF_DIGITS);
+    owner[HF__OWNER_TEXT - 1] = '\0';
+}
+
+/* False where it is no number of 20 digits, or more than fits. */
+static bool half_parse(unsigned char *bytes, const char *digits)
+{
+    uint64_t half = 0;
+
+    for (size_t i = 0; i < HALF_DIGITS; i++) {
+        unsigned digit = (unsigned)(digits[i] - '0');
+        if (digit > 9 || __builtin_mul_overflow(half, (uint64_t)10, &half) ||
+            __builtin_add_overflow(half, (uint64_t)digit, &half))
+            return false;
+    }
+    for (size_t i = sizeof half; i-- > 0; half >>= 8)
+        bytes[i] = (unsigned char)half;
+    return true;
+}
+
+bool hf__layout_digits(hf_id *claim, const char *digits, size_t len)
+{
+    return len == HF__DECIMAL_DIGITS && half_parse(claim->bytes, digits) &&
+           half_parse(claim->bytes + 8, digits + HALF_DIGITS);
+}
+
+bool hf__layout_claim(hf_id *claim, const char *owner, size_t len)
+{
+    if (len < HF__OWNER_TEXT - 1 || owner[14] != '8' || owner[UUID_LEN] != ':')
+        return false;
+    if (len > HF__OWNER_TEXT - 1 && owner[HF__OWNER_TEXT - 1] != ':')
+        return false;
+    return hf__layout_digits(claim, owner + UUID_LEN + 1, HF__DECIMAL_DIGITS);
+}
+
+static bool has_tag(const char *name, size_t len)
+{
+    return memchr(name, '{', len) != NULL;
+}
+
+bool hf__layout_prefix(hf__text *text, const char *prefix, const char *name, size_t len)
+{
+    bool tagged = has_tag(name, len);
+
+    return add_text(text, prefix) && add_text(text, tagged ? ":" : ":{") && hf__layout_add(text, name, len) &&
+           (tagged || add_text(text, "}"));
+}
+
+bool hf__layout_suffix(hf__text *text, const char *name, size_t len, const char *suffix)
+{
+    bool tagged = has_tag(name, len);
+
+    return (tagged || add_text(text, "{")) && hf__layout_add(text, name, len) && add_text(text, tagged ? ":" : "}:") &&
+           add_text(text, suffix);
+}
+
+size_t hf__layout_brackets(const char *name, size_t len)
+{
+    return has_tag(name, len) ? 0 : 2;
+}
+
+bool hf__layout_own_channel(hf__text *text, const hf_id *client)
+{
+    char uuid[HF__UUID_TEXT];
+
+    hf__layout_uuid(client, uuid);
+    return add_text(text, HF__NEWS_PREFIX) && hf__layout_add(text, uuid, UUID_LEN);
+}
+
+static const char *shared_channel(const hf_claim *claim)
+{
+    return claim->kind == HF_KIND_RW          ? HF__CHANNEL_RW
+           : claim->kind == HF_KIND_SEMAPHORE ? HF__CHANNEL_PERMITS
+                                              : HF__CHANNEL_MUTEX;
+}
+
+bool hf__layout_ear(hf__text *text, const char *key_prefix, const hf_id *client, const hf_claim *claim, bool *needed)
+{
+    enum hf__redis_ear ear = hf__mark_ear(claim->mark);
+    hf__text           name = {.bytes = NULL};
+    char               owner[HF__OWNER_TEXT];
+    bool               whole;
+
+    *needed = ear == HF__EAR_SHARED || ear == HF__EAR_FAIR;
+    if (!*needed)
+        return true;
+    whole = add_text(&name, key_prefix) && hf__layout_add(&name, claim->name, claim->name_len) &&
+            hf__layout_prefix(text, shared_channel(claim), name.bytes, name.len);
+    hf__text_finish(&name);
+    if (!whole || ear != HF__EAR_FAIR)
+        return whole;
+    hf__layout_owner(client, claim, owner);
+    return add_text(text, ":") && add_text(text, owner);
+}

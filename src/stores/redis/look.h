@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What people ask of a server: list, break, check. Each is a conversation of several commands on the caller's thread,
+ * inside drive(), with no lock held, so that the caller's functions may be called between the commands. All that comes
+ * back was written by others: names, owners and notes are bytes, and numbers may be anything.
+ */
+#ifndef HF_STORES_REDIS_LOOK_H
+#define HF_STORES_REDIS_LOOK_H
+
+#include <stddef.h>
+
+#include <holdfast/store.h>
+
+#include "stores/redis/config.h"
+#include "stores/redis/conn.h"
+#include "stores/redis/news.h"
+#include "stores/redis/script.h"
+
+typedef struct hf__look {
+    hf__conn               *conn;
+    hf__news               *news; /* check only; NULL: there is none */
+    const hf__redis_config *config;
+    const hf_store_env     *env;
+    hf_request             *request;
+} hf__look;
+
+/* The verbs. The status, which the caller puts into the request; request->err is written. */
+int hf__redis_list(const hf__look *look);
+int hf__redis_break(const hf__look *look);
+int hf__redis_check(const hf__look *look);
+
+/* ---- what they have in common */
+
+#define HF__LOOK_KEYS 7
+
+/* The keys of a name that looking.lua reads, in its order, and no more: the prefix of the URL comes before each. */
+void hf__look_keys(const hf__look *look, hf__text *text, const char *name, size_t len);
+
+/* Asks until the request's deadline, and frees `text`. An error of the server is a failure: NULL, and *status says
+ * which (request->err has the rest). With a script, `text` began with hf__resp_script(). */
+redisReply *hf__look_ask(const hf__look *look, const hf__script *script, hf__text *text, int *status);
+
+/* The same, but an error of the server is a reply like others: NULL is no answer at all. */
+redisReply *hf__look_reply(const hf__look *look, const hf__script *script, hf__text *text, int *status);
+
+/* ---- list: what one answer of list.lua says (list_entry.c) */
+
+typedef struct hf__listed_name {
+    const char *name;
+    size_t      len;
+} hf__listed_name;
+
+/* Tells the entries of the first of `count` names, in order, whose answers are in `reply`. *told: of how many; SIZE_MAX
+ * where the caller has enough. HF_OK, HF_EREFUSED: that is no answer. */
+int hf__list_tell(const hf__look *look, const redisReply *reply, const hf__listed_name *names, size_t count,
+                  size_t *told);
+
+#endif

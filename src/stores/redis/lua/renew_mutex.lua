@@ -1,0 +1,24 @@
+-- SPDX-License-Identifier: MIT
+-- Renews a mutex, fair or not; only its owner's, only one that is there, and never to a shorter life.
+--
+-- KEYS  1 the lock  2 the claim's tombstone  3 what holders say of themselves
+-- ARGV  1 owner  2 lease (ms); '0': only look
+-- Answers  1 renewed, 2 held, 3 gone
+local held = redis.pcall('HEXISTS', KEYS[1], ARGV[1])
+if type(held) == 'table' then
+  if not string.find(held.err, 'wrong kind') then
+    return held
+  end
+  return 3
+end
+if held == 0 or redis.call('EXISTS', KEYS[2]) == 1 then
+  return 3
+end
+if ARGV[2] == '0' then
+  return 2
+end
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+redis.pcall('PEXPIRE', KEYS[3], ARGV[2] + 60000)
+return 1

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The store on one Redis or Valkey server: opening and closing, and which verb goes where. Three schemes, one store:
+ * over TCP, over TLS, over a Unix socket.
+ */
+#include "stores/redis/redis.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "stores/redis/look.h"
+
+extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
+
+static bool is_conversation(int verb)
+{
+    return verb == HF_VERB_LIST || verb == HF_VERB_BREAK || verb == HF_VERB_CHECK;
+}
+
+static void converse(hf__redis *store, hf_request *request)
+{
+    hf__look look = {
+        .conn = store->conn, .news = store->news, .config = &store->config, .env = store->base.env, .request = request};
+
+    memset(&request->verdict, 0, sizeof request->verdict);
+    request->status = request->verb == HF_VERB_LIST    ? hf__redis_list(&look)
+                      : request->verb == HF_VERB_BREAK ? hf__redis_break(&look)
+                                                       : hf__redis_check(&look);
+    request->done(request);
+}
+
+static void redis_begin(hf_store *base, hf_request *request)
+{
+    hf__redis *store = (hf__redis *)base;
+
+    memset(&request->verdict, 0, sizeof request->verdict);
+    switch (request->verb) {
+    case HF_VERB_ATTEMPT:
+        hf__redis_attempt(store, request);
+        break;
+    case HF_VERB_RELEASE:
+        hf__redis_release(store, request);
+        break;
+    case HF_VERB_RENEW:
+        hf__redis_renew(store, request);
+        break;
+    case HF_VERB_LIST:
+    case HF_VERB_BREAK:
+    case HF_VERB_CHECK:
+        if (!request->driven)
+            converse(store, request);
+        break;
+    default:
+        request->store_data = NULL;
+        request->status = hf__fail(&request->err, HF_EUNSUPPORTED, "a Redis store has no verb %d", request->verb);
+        request->done(request);
+    }
+}
+
+static void redis_drive(hf_store *base, hf_request *request)
+{
+    if (is_conversation(request->verb))
+        converse((hf__redis *)base, request);
+    else if (request->verb == HF_VERB_RENEW)
+        hf__redis_renew_drive(request);
+    else
+        hf__verb_drive(request);
+}
+
+static void redis_watch(hf_store *base, hf_claim *claim, bool dozes)
+{
+    hf__news_watch(((hf__redis *)base)->news, claim, dozes);
+}
+
+static void redis_unwatch(hf_store *base, hf_claim *claim)
+{
+    hf__news_unwatch(((hf__redis *)base)->news, claim);
+}
+
+static void redis_doze(hf_store *base, int64_t until_us)
+{
+    hf__news_doze(((hf__redis *)base)->news, until_us);
+}
+
+static void redis_rouse(hf_store *base)
+{
+    hf__news_rouse(((hf__redis *)base)->news);
+}
+
+static int64_t redis_clock_us(hf_store *base)
+{
+    return hf__now_us() + hf__conn_offset_us(((hf__redis *)base)->conn);
+}
+
+/* News is closed first, since it posts; then the connection, which completes what is under way; then what that used. */
+static void close_parts(hf__redis *store)
+{
+    hf__places_stop(&store->places);
+    hf__news_close(store->news);
+    hf__conn_free(store->conn);
+    hf__places_close(&store->places);
+    hf__self_finish(&store->self);
+    hf__pump_close(store->pump);
+    hf__redis_config_finish(&store->config);
+}
+
+static void redis_close(hf_store *base)
+{
+    close_parts((hf__redis *)base);
+}
+
+static int open_self(hf__redis *store, hf_error *err)
+{
+    if (hf__self_init(&store->self, store->base.env))
+        return HF_OK;
+    return hf__fail(err, HF_EEXHAUSTED, "out of memory for a client");
+}
+
+static int open_parts(hf__redis *store, hf_error *err)
+{
+    const hf_store_env *env = store->base.env;
+    int64_t             deadline_us = hf__after_ms(hf__now_us(), env->server_timeout_ms);
+    int                 status = open_self(store, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hf__pump_open(&store->pump, err);
+    if (status != HF_OK)
+        goto finish_self;
+    status = hf__conn_new(&store->conn, &store->config, env, store->pump, deadline_us, err);
+    if (status != HF_OK)
+        goto close_pump;
+    status = hf__news_open(&store->news, &store->config, env, store->pump, store->conn, err);
+    if (status != HF_OK)
+        goto close_conn;
+    hf__places_open(&store->places, store);
+    return HF_OK;
+
+close_conn:
+    hf__conn_free(store->conn);
+close_pump:
+    hf__pump_close(store->pump);
+finish_self:
+    hf__self_finish(&store->self);
+    return status;
+}
+
+static int redis_open(hf_store *base, const hf_url *url, hf_error *err)
+{
+    hf__redis *store = (hf__redis *)base;
+    int        status = hf__redis_config_read(&store->config, url, base->env, err);
+
+    if (status != HF_OK)
+        return status;
+    store->prefix_len = strlen(store->config.prefix);
+    if (store->config.layout == HF__LAYOUT_PLAIN)
+        base->caps &= ~(unsigned)(HF_CAP_RW | HF_CAP_SEMAPHORE | HF_CAP_FAIR);
+    status = open_parts(store, err);
+    if (status != HF_OK)
+        hf__redis_config_finish(&store->config);
+    return status;
+}
+
+#define REDIS_OPS(name)                                                                                                \
+    {                                                                                                                  \
+        .abi = HF_STORE_ABI, .scheme = name, .size = sizeof(hf__redis),                                                \
+        .caps = HF_CAP_LATE | HF_CAP_FENCE | HF_CAP_KEEP | HF_CAP_SEMAPHORE | HF_CAP_RW | HF_CAP_FAIR,                 \
+        .open = redis_open, .close = redis_close, .begin = redis_begin, .drive = redis_drive, .watch = redis_watch,    \
+        .unwatch = redis_unwatch, .doze = redis_doze, .rouse = redis_rouse, .clock_us = redis_clock_us                 \
+    }
+
+const hf_store_ops hf__redis_ops = REDIS_OPS("redis");
+const hf_store_ops hf__rediss_ops = REDIS_OPS("rediss");
+const hf_store_ops hf__redis_unix_ops = REDIS_OPS("redis+unix");
