@@ -2,6 +2,7 @@
 /* The contract, on MySQL or MariaDB: the server is at the URL of the first argument. */
 #include <stdio.h>
 
+#include "conformance/db_inside.h"
 #include "conformance/suite.h"
 
 extern const hf_store_ops hf__mysql_ops;
@@ -15,5 +16,5 @@ int main(int argc, char **argv)
         return 2;
     }
     suite_short_ms = 200;
-    return suite_run(&spec);
+    return db_inside_run(spec.ops, spec.url) + suite_run(&spec);
 }

@@ -148,8 +148,10 @@ static inline int hf__mark_slot(int64_t mark)
     return mark > 0 ? (int)(mark % HF__MARK_SLOTS) - 1 : HF__POOL_ANY;
 }
 
-/* Takes a slot and prepares a batch for it; a failure says that none was free. */
+/* Takes a slot and prepares a batch for it; a failure says that none was free. What gives back and what renews goes
+ * before what takes (hf__db_enter_first): a crowd of attempts must not make it late. */
 int  hf__db_enter(hf__db *db, int number, int64_t deadline_us, hf__slot **slot, hf__batch *batch, hf_error *err);
+int  hf__db_enter_first(hf__db *db, int number, int64_t deadline_us, hf__slot **slot, hf__batch *batch, hf_error *err);
 void hf__db_leave(hf__db *db, hf__slot *slot, hf__batch *batch);
 
 /* Bells and rings, where this server has them: lets go of a place's bell, if it is ours; makes a failed batch let go of

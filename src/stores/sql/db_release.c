@@ -168,7 +168,7 @@ int hf__db_release(hf__db *db, hf_request *request)
     int             number = db->bells ? hf__mark_slot(claim->mark) : HF__POOL_ANY, status;
 
     hf__waiters_forget(&db->waiters, &claim->id); /* whatever comes of this, it waits no longer */
-    status = hf__db_enter(db, number, request->deadline_us, &l.slot, &l.batch, &request->err);
+    status = hf__db_enter_first(db, number, request->deadline_us, &l.slot, &l.batch, &request->err);
     if (status != HF_OK)
         return status;
     status = give_up(&l);

@@ -108,7 +108,7 @@ int hf__db_renew(hf__db *db, hf_request *request)
     r.order = calloc(request->count, sizeof r.order[0]);
     if (r.order == NULL)
         return hf__fail(&request->err, HF_EEXHAUSTED, "out of memory for a renewal");
-    status = hf__db_enter(db, HF__POOL_ANY, request->deadline_us, &r.slot, &r.batch, &request->err);
+    status = hf__db_enter_first(db, HF__POOL_ANY, request->deadline_us, &r.slot, &r.batch, &request->err);
     if (status == HF_OK) {
         status = renew_all(&r);
         hf__db_leave(db, r.slot, &r.batch);

@@ -95,14 +95,25 @@ int hf__db_trip(hf__db *db, hf__slot *slot, hf__batch *batch, int64_t deadline_u
     }
 }
 
-int hf__db_enter(hf__db *db, int number, int64_t deadline_us, hf__slot **slot, hf__batch *batch, hf_error *err)
+static int enter(hf__db *db, int number, bool urgent, int64_t deadline_us, hf__slot **slot, hf__batch *batch,
+                 hf_error *err)
 {
-    *slot = hf__pool_take(&db->pool, number, deadline_us);
+    *slot = hf__pool_take(&db->pool, number, urgent, deadline_us);
     if (*slot == NULL)
         return hf__fail(err, HF_EUNREACHABLE,
                         "the lock database %s: its answers to earlier requests did not come in time", db->url);
     hf__batch_init(batch, db->driver->dialect, db->ascii);
     return HF_OK;
+}
+
+int hf__db_enter(hf__db *db, int number, int64_t deadline_us, hf__slot **slot, hf__batch *batch, hf_error *err)
+{
+    return enter(db, number, false, deadline_us, slot, batch, err);
+}
+
+int hf__db_enter_first(hf__db *db, int number, int64_t deadline_us, hf__slot **slot, hf__batch *batch, hf_error *err)
+{
+    return enter(db, number, true, deadline_us, slot, batch, err);
 }
 
 void hf__db_leave(hf__db *db, hf__slot *slot, hf__batch *batch)

@@ -69,12 +69,15 @@ static hf__slot *free_slot(hf__pool *pool, int number)
 }
 
 /* Under the mutex. */
-static hf__slot *wait_for_slot(hf__pool *pool, int number, int64_t until_us)
+static hf__slot *wait_for_slot(hf__pool *pool, int number, bool urgent, int64_t until_us)
 {
     hf__pool_waiter me = {.number = number};
 
     hf__cond_init(&me.cond);
-    DL_APPEND(pool->waiters, &me);
+    if (urgent)
+        DL_PREPEND(pool->waiters, &me);
+    else
+        DL_APPEND(pool->waiters, &me);
     while (me.slot == NULL && hf__now_us() < until_us)
         hf__cond_wait_until(&me.cond, &pool->mutex, until_us);
     if (me.slot == NULL)
@@ -83,7 +86,7 @@ static hf__slot *wait_for_slot(hf__pool *pool, int number, int64_t until_us)
     return me.slot;
 }
 
-hf__slot *hf__pool_take(hf__pool *pool, int number, int64_t until_us)
+hf__slot *hf__pool_take(hf__pool *pool, int number, bool urgent, int64_t until_us)
 {
     hf__slot *slot;
 
@@ -92,7 +95,7 @@ hf__slot *hf__pool_take(hf__pool *pool, int number, int64_t until_us)
     if (slot != NULL)
         slot->taken = true;
     else
-        slot = wait_for_slot(pool, number, until_us);
+        slot = wait_for_slot(pool, number, urgent, until_us);
     pthread_mutex_unlock(&pool->mutex);
     return slot;
 }

@@ -35,8 +35,9 @@ bool hf__pool_init(hf__pool *pool, const hf__driver *driver);
 /* Closes the connections. Nobody uses the pool any more. */
 void hf__pool_finish(hf__pool *pool);
 
-/* A slot, open ones first, or the one with this number; NULL: none was free until then. */
-hf__slot *hf__pool_take(hf__pool *pool, int number, int64_t until_us);
+/* A slot, open ones first, or the one with this number; NULL: none was free until then. `urgent`: before those who wait
+ * already. */
+hf__slot *hf__pool_take(hf__pool *pool, int number, bool urgent, int64_t until_us);
 void      hf__pool_give(hf__pool *pool, hf__slot *slot);
 
 /* Ends the slot's connection. */
