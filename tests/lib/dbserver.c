@@ -227,6 +227,8 @@ static pid_t postgres_run(const dbserver *server)
                           "shared_buffers=32MB",
                           "-c",
                           server->durable ? "fsync=on" : "fsync=off",
+                          "-c",
+                          server->durable ? "shared_preload_libraries=pg_stat_statements" : "shared_preload_libraries=",
                           NULL};
 
     snprintf(port, sizeof port, "%d", server->port);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A real MariaDB or PostgreSQL server of a test's own: in a folder of its own below the working directory, on a loopback
- * port of its own. It dies with the thread that started it, so start it on the main thread. PostgreSQL does not run as
+ * A real MariaDB or PostgreSQL server of a test's own: in a folder of its own below the working directory, on a
+ * loopback port of its own. It dies with the thread that started it, so start it on the main thread. PostgreSQL does not run as
  * root: then it runs as the user "postgres" or "nobody".
  */
 #ifndef HF_TESTS_DBSERVER_H
@@ -20,8 +20,8 @@ typedef struct dbserver {
     char  url[128];
 } dbserver;
 
-/* `kind` is "mysql" or "postgresql". Makes the folder and the database, and starts the server. False, with the reason on
- * standard error. */
+/* `kind` is "mysql" or "postgresql". Makes the folder and the database, and starts the server. False, with the reason
+ * on standard error. */
 bool dbserver_start(dbserver *server, const char *kind, bool durable);
 
 /* Kills it at once (SIGKILL); starts it again on the same files and port. */

@@ -418,7 +418,15 @@ int64_t hf__db_soon(const hf__db *db)
     return hf__after_ms(hf__now_us(), db->base.env->server_timeout_ms);
 }
 
-void hf__db_find(const hf_request *request, int severity, const char *topic, const char *format, ...)
+/* In the place of a function that wants no more. */
+static bool heard_enough(const hf_finding *finding, void *arg)
+{
+    (void)finding;
+    (void)arg;
+    return false;
+}
+
+void hf__db_find(hf_request *request, int severity, const char *topic, const char *format, ...)
 {
     hf_finding finding = {.severity = severity};
     va_list    args;
@@ -427,5 +435,6 @@ void hf__db_find(const hf_request *request, int severity, const char *topic, con
     va_start(args, format);
     vsnprintf(finding.text, sizeof finding.text, format, args);
     va_end(args);
-    request->finding(&finding, request->each_arg);
+    if (!request->finding(&finding, request->each_arg))
+        request->finding = heard_enough;
 }
