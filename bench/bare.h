@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A bare connection to a database server, by its client library alone: what the benchmarks of the databases compare with. */
+/* A bare connection to a database server, by its client library alone: what the benchmarks of the databases compare
+ * with. */
 #ifndef BENCH_BARE_H
 #define BENCH_BARE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What only a store on a database server has to show: what comes late is refused, what is idle is swept, and fences rise
- * beyond that; names as bytes.
+ * What only a store on a database server has to show: what comes late is refused, what is idle is swept, and fences
+ * rise beyond that; names as bytes.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults of a database server: connections that are cut, a server that dies and comes back, locks of others on our rows,
- * failures that the server calls passing, rights that are missing. One run is about one kind of server.
+ * Faults of a database server: connections that are cut, a server that dies and comes back, locks of others on our
+ * rows, failures that the server calls passing, rights that are missing. One run is about one kind of server.
  */
 #include <stdio.h>
 #include <stdlib.h>

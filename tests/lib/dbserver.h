@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A real MariaDB or PostgreSQL server of a test's own: in a folder of its own below the working directory, on a
- * loopback port of its own. It dies with the thread that started it, so start it on the main thread. PostgreSQL does not run as
- * root: then it runs as the user "postgres" or "nobody".
+ * loopback port of its own. It dies with the thread that started it, so start it on the main thread. PostgreSQL does
+ * not run as root: then it runs as the user "postgres" or "nobody".
  */
 #ifndef HF_TESTS_DBSERVER_H
 #define HF_TESTS_DBSERVER_H

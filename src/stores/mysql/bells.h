@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bells: a waiter blocks in GET_LOCK for the named lock of the claim before it, which that claim's connection lets go of
- * when the claim goes, or when it dies. At most eight such connections per client, each with a thread; each owns nothing
- * while it blocks, so that the server can never see a circle of them. A bell that is free although its claim lives (its
- * connection was lost) says nothing: then the waiter polls.
+ * Bells: a waiter blocks in GET_LOCK for the named lock of the claim before it, which that claim's connection lets go
+ * of when the claim goes, or when it dies. At most eight such connections per client, each with a thread; each owns
+ * nothing while it blocks, so that the server can never see a circle of them. A bell that is free although its claim
+ * lives (its connection was lost) says nothing: then the waiter polls.
  */
 #ifndef HF_STORES_MYSQL_BELLS_H
 #define HF_STORES_MYSQL_BELLS_H

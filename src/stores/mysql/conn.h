@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection to MySQL or MariaDB: the client library's calls that do not block, each wait bounded by a deadline. Its
- * sockets are close-on-exec, and no write raises SIGPIPE.
+ * One connection to MySQL or MariaDB: the client library's calls that do not block, each wait bounded by a deadline.
+ * Its sockets are close-on-exec, and no write raises SIGPIPE.
  */
 #ifndef HF_STORES_MYSQL_CONN_H
 #define HF_STORES_MYSQL_CONN_H

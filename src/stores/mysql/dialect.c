@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Everything is at READ COMMITTED, where InnoDB locks no gaps, and where what an INSERT or an UPDATE reads on the side is
- * the newest that was committed. No statement locks two names' rows. The clock is SYSDATE(6), the time at which it is
- * evaluated and not the statement's begin: a statement may have waited for a lock. The session's time zone is UTC.
+ * Everything is at READ COMMITTED, where InnoDB locks no gaps, and where what an INSERT or an UPDATE reads on the
+ * side is the newest that was committed. No statement locks two names' rows. The clock is SYSDATE(6), the time at
+ * which it is evaluated and not the statement's begin: a statement may have waited for a lock. The session's time
+ * zone is UTC.
  */
 #include "stores/mysql/dialect.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * At READ COMMITTED each statement has a snapshot of its own, so what must be seen after a lock was waited for stands in
- * a later statement than the lock. The clock is clock_timestamp(), not the transaction's begin. Statements are sent one
- * by one in a pipeline, cut at the semicolons: no text here may have one inside.
+ * At READ COMMITTED each statement has a snapshot of its own, so what must be seen after a lock was waited for stands
+ * in a later statement than the lock. The clock is clock_timestamp(), not the transaction's begin. Statements are
+ * sent one by one in a pipeline, cut at the semicolons: no text here may have one inside.
  */
 #include "stores/postgres/dialect.h"
 

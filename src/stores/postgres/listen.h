@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Notifications: one connection per client that listens on the client's own channel, for who releases to call its
- * waiters by name. It is begun with the first waiter, and proves with a message to itself that messages arrive: a pooler
- * may swallow them. Until then, and whenever it is lost, the waiters ask.
+ * waiters by name. It is begun with the first waiter, and proves with a message to itself that messages arrive: a
+ * pooler may swallow them. Until then, and whenever it is lost, the waiters ask.
  */
 #ifndef HF_STORES_POSTGRES_LISTEN_H
 #define HF_STORES_POSTGRES_LISTEN_H

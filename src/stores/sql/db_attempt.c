@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * attempt: a new claim is one trip, which takes its ticket, joins the queue where its conditions hold, commits, and reads
- * the queue as it is then. A claim that has a place already only reads; what the sums say is settled here. To be let in
- * it renews its row, which proves that the row was there after the sums were read: and sums only shrink.
+ * attempt: a new claim is one trip, which takes its ticket, joins the queue where its conditions hold, commits, and
+ * reads the queue as it is then. A claim that has a place already only reads; what the sums say is settled here. To
+ * be let in it renews its row, which proves that the row was there after the sums were read: and sums only shrink.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -72,8 +72,8 @@ static void add_own_unbell(leaving *l)
     hf__db_add_unbell(l->db, &l->batch, &place);
 }
 
-/* Not found: it may be there as an expired one, which must go as well. Where the first try was sent on a connection that
- * was lost, it may have been that which removed it: a row that was not found is no loss then. */
+/* Not found: it may be there as an expired one, which must go as well. Where the first try was sent on a connection
+ * that was lost, it may have been that which removed it: a row that was not found is no loss then. */
 static int remove_claim(leaving *l, int64_t ticket)
 {
     hf__sql_value args[] = {OWN_ARGS(l, ticket)};
@@ -95,8 +95,8 @@ static int remove_claim(leaving *l, int64_t ticket)
     return trip(l, changed, 1, false, NULL);
 }
 
-/* Contract 3: an attempt may still be on its way. Under the name's lock the claim goes, and a row of weight 0 with its id
- * stays as long as that attempt could be let in. */
+/* Contract 3: an attempt may still be on its way. Under the name's lock the claim goes, and a row of weight 0 with
+ * its id stays as long as that attempt could be let in. */
 static int remove_for_good(leaving *l, int64_t ticket)
 {
     enum { TICKET = 2, DELETED = 3, STATEMENTS = 7 };

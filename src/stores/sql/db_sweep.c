@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sweep: what expired where nobody came by since, and the rows of names that were not used for long. One client at a
- * time does it. A name's row may go because tickets of a new one start above the floor, which rises first.
+ * The sweep: what expired where nobody came by since, and the rows of names that were not used for long. One client
+ * at a time does it. A name's row may go because tickets of a new one start above the floor, which rises first.
  */
 #include <stdlib.h>
 #include <string.h>

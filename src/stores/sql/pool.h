@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The few connections of one client to its database server. Who needs one takes it until his deadline, first come, first
- * served, and gives it back. A connection in doubt is closed by whom it failed, and opened anew by the next.
+ * The few connections of one client to its database server. Who needs one takes it until his deadline, first come,
+ * first served, and gives it back. A connection in doubt is closed by whom it failed, and opened anew by the next.
  */
 #ifndef HF_STORES_SQL_POOL_H
 #define HF_STORES_SQL_POOL_H
