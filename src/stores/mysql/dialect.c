@@ -96,6 +96,10 @@ static const char *const statements[HF__DB_STATEMENTS] = {
                      "bell=CASE WHEN ?5=1 AND kind=3 THEN 0 ELSE bell END,"
                      "entered_us=CASE WHEN ?5=1 AND entered_us=0 THEN " NOW " ELSE entered_us END"
                      " WHERE " MINE " AND " LIVES,
+    [HF__DB_TAKE] = "UPDATE holdfast_claim SET expires_us=GREATEST(expires_us," NOW "+?4),"
+                    "entered_us=CASE WHEN entered_us=0 THEN " NOW " ELSE entered_us END WHERE " MINE " AND " LIVES
+                    " AND (SELECT s.taken FROM (SELECT COALESCE(SUM(weight),0) AS taken FROM holdfast_claim"
+                    " WHERE name=?1 AND ticket<=?2) s)<=capacity",
     [HF__DB_LOOK] = "SELECT ?4 FROM holdfast_claim WHERE " MINE " AND " LIVES,
     [HF__DB_DELETE] = "DELETE FROM holdfast_claim WHERE " MINE " AND mode<>0 AND expires_us>" NOW,
     [HF__DB_CLEAR] = "DELETE FROM holdfast_claim WHERE " MINE " AND mode<>0",

@@ -13,6 +13,7 @@
 #include "stores/postgres/dialect.h"
 
 #define BYTEA 17
+#define NO_SUCH_STATEMENT "26000"
 
 /* ---- Waiting ---------------------------------------------------------------------------------------------------- */
 
@@ -163,16 +164,33 @@ static bool give_row(hf__pg_conn *conn, const PGresult *result, int row, hf__rep
 
 /* ---- Batches ---------------------------------------------------------------------------------------------------- */
 
-/* Puts each statement of the text, and a sync, into the pipeline. */
-static bool send_all(hf__pg_conn *conn, char *text, size_t *statements)
+static bool begins_with(const char *text, const char *word)
 {
-    char *save = NULL;
+    return strncmp(text, word, strlen(word)) == 0;
+}
 
-    *statements = 0;
-    for (char *at = strtok_r(text, ";", &save); at != NULL; at = strtok_r(NULL, ";", &save)) {
-        if (!PQsendQueryParams(conn->pg, at, 0, NULL, NULL, NULL, NULL, 0) || !PQpipelineSync(conn->pg))
+/*
+ * Puts each statement of the text into the pipeline, and a sync after each that is a transaction of its own. From BEGIN
+ * on there is none up to the statement after COMMIT: that one is a transaction of its own again, and the server answers
+ * all of them at once.
+ */
+static bool send_all(hf__pg_conn *conn, char *text, size_t *syncs)
+{
+    char *save = NULL, *at = strtok_r(text, ";", &save), *next;
+    bool  open = false, after = false;
+
+    *syncs = 0;
+    for (; at != NULL; at = next) {
+        next = strtok_r(NULL, ";", &save);
+        open = (open || begins_with(at, "BEGIN")) && !begins_with(at, "COMMIT");
+        after = begins_with(at, "COMMIT");
+        if (!PQsendQueryParams(conn->pg, at, 0, NULL, NULL, NULL, NULL, 0))
             return false;
-        ++*statements;
+        if (next != NULL && (open || after))
+            continue;
+        if (!PQpipelineSync(conn->pg))
+            return false;
+        ++*syncs;
     }
     return true;
 }
@@ -225,6 +243,7 @@ static int take_result(hf__pg_conn *conn, const PGresult *result, hf__reply *rep
         state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
         if (state == NULL)
             return connection_lost(conn, reply, err);
+        conn->unprepared = strcmp(state, NO_SUCH_STATEMENT) == 0;
         return fail_with(conn, trouble_of(state), state, PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY), reply,
                          err);
     }
@@ -237,13 +256,13 @@ static int take_result(hf__pg_conn *conn, const PGresult *result, hf__reply *rep
 
 /* The first failure is the batch's: what follows it in the same transaction fails by it. The rest is read all the same,
  * so that the connection can go on. */
-static int read_all(hf__pg_conn *conn, size_t statements, int64_t deadline_us, hf__reply *reply, hf_error *err)
+static int read_all(hf__pg_conn *conn, size_t expected, int64_t deadline_us, hf__reply *reply, hf_error *err)
 {
     size_t    syncs = 0, bytes = 0;
     PGresult *result;
     int       status = HF_OK, failed = HF_OK;
 
-    while (syncs < statements) {
+    while (syncs < expected) {
         status = next_result(conn, &result, deadline_us, reply, failed == HF_OK ? err : NULL);
         if (status != HF_OK)
             return failed == HF_OK ? status : failed;
@@ -264,27 +283,56 @@ static int read_all(hf__pg_conn *conn, size_t statements, int64_t deadline_us, h
     return failed;
 }
 
-static int conn_exchange(void *arg, const char *text, size_t len, int64_t deadline_us, hf__reply *reply, hf_error *err)
+static int exchange_once(hf__pg_conn *conn, const char *text, size_t len, int64_t deadline_us, hf__reply *reply,
+                         hf_error *err)
 {
-    hf__pg_conn *conn = arg;
-    char        *copy = strndup(text, len);
-    size_t       statements;
-    bool         sent;
-    int          status;
+    char  *copy = strndup(text, len);
+    size_t syncs;
+    bool   sent;
+    int    status;
 
     if (copy == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for the statements of a request");
-    sent = send_all(conn, copy, &statements);
+    sent = send_all(conn, copy, &syncs);
     free(copy);
     if (!sent)
         return connection_lost(conn, reply, err);
     status = flush_all(conn, deadline_us, reply, err);
-    return status == HF_OK ? read_all(conn, statements, deadline_us, reply, err) : status;
+    return status == HF_OK ? read_all(conn, syncs, deadline_us, reply, err) : status;
+}
+
+/* In this session the statements are not prepared: it is new, or a pooler gave us another one. Those that are prepared
+ * stay as they are. */
+static bool prepare(hf__pg_conn *conn, int64_t deadline_us)
+{
+    hf__reply reply = {.row = NULL};
+
+    exchange_once(conn, "ROLLBACK", 8, deadline_us, &reply, NULL);
+    reply = (hf__reply){.row = NULL};
+    exchange_once(conn, hf__postgres_prepare, strlen(hf__postgres_prepare), deadline_us, &reply, NULL);
+    return reply.trouble != HF__TROUBLE_LOST;
+}
+
+static int conn_exchange(void *arg, const char *text, size_t len, int64_t deadline_us, hf__reply *reply, hf_error *err)
+{
+    hf__pg_conn *conn = arg;
+    int          status;
+
+    conn->unprepared = false;
+    status = exchange_once(conn, text, len, deadline_us, reply, err);
+    if (status == HF_OK || !conn->unprepared || !prepare(conn, deadline_us))
+        return status;
+    reply->count = 0;
+    reply->trouble = HF__TROUBLE_NONE;
+    if (reply->restart != NULL)
+        reply->restart(reply->arg);
+    return exchange_once(conn, text, len, deadline_us, reply, err);
 }
 
 /* ---- Connecting ------------------------------------------------------------------------------------------------- */
 
-/* Own settings, whatever the server's, the database's and the role's are. */
+/* Own settings, whatever the server's, the database's and the role's are. A name's rows come and go: only a plain scan of
+ * the index remembers which entries are dead, and the planner knows too little of the tables to choose it. */
 static const char set_up[] = "SET default_transaction_isolation='read committed';"
                              "SET default_transaction_read_only=off;"
                              "SET client_min_messages=error;"
@@ -293,6 +341,10 @@ static const char set_up[] = "SET default_transaction_isolation='read committed'
                              "SET idle_in_transaction_session_timeout='5s';"
                              "SET TimeZone='UTC';"
                              "SET bytea_output='hex';"
+                             "SET enable_bitmapscan=off;"
+                             "SET enable_seqscan=off;"
+                             "SET jit=off;"
+                             "SET plan_cache_mode=force_generic_plan;"
                              "SET standard_conforming_strings=on";
 
 static int connect_by(hf__pg_conn *conn, int64_t deadline_us, hf_error *err)

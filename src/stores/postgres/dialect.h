@@ -7,4 +7,7 @@
 
 extern const hf__dialect hf__postgres_dialect;
 
+/* Prepares what the statements execute; once the tables are there. */
+extern const char hf__postgres_prepare[];
+
 #endif

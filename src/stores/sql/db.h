@@ -34,6 +34,7 @@ enum hf__db_statement {
     HF__DB_AHEAD,     /* name ticket -> the same, as far as this ticket */
     HF__DB_REAP,      /* name: deletes what is expired */
     HF__DB_RENEW,     /* name ticket id lease entered: at least so, where it is unexpired and somebody's */
+    HF__DB_TAKE,      /* name ticket id lease: renews and enters, where it fits and lives */
     HF__DB_LOOK,      /* name ticket id number -> number, where it is unexpired and somebody's */
     HF__DB_DELETE,    /* name ticket id, where it is unexpired */
     HF__DB_CLEAR,     /* name ticket id */

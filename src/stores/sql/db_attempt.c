@@ -17,6 +17,7 @@
 #define POLL_MOST_MS 300
 #define POLL_PART 4 /* of the time it has waited */
 #define POLL_PLACES 32
+#define CALLED_PART 4 /* of the time to ask again: the last part counts as that time having come */
 
 typedef enum next { DONE, FAILED, LOOK_AGAIN, JOIN_AGAIN } next;
 
@@ -273,7 +274,7 @@ static const hf__place *predecessor(const hf__queue *queue, const hf__place *pla
 }
 
 /* Notes the waiter; whether news will reach it. */
-static bool will_hear(trying *t, const hf__place *pred, const obstacles *o)
+static bool will_hear(trying *t, const hf__place *pred, const obstacles *o, int64_t again_ms)
 {
     hf__db     *db = t->db;
     hf__waiter *waiter;
@@ -293,6 +294,7 @@ static bool will_hear(trying *t, const hf__place *pred, const obstacles *o)
             hears = wakes = db->news->hears(db, waiter, pred != NULL && pred->life.device != 0);
         else if (waiter->listens)
             waiter->listens = (db->waiters.listening--, false);
+        waiter->quiet_until_us = hears ? hf__now_us() + hf__after_ms(0, again_ms) / CALLED_PART * (CALLED_PART - 1) : 0;
     }
     pthread_mutex_unlock(&db->waiters.mutex);
     if (wakes)
@@ -324,10 +326,9 @@ static void refuse(trying *t, const hf__place *place)
     if (place != NULL) {
         verdict->place = hf__queue_position(&t->q.queue, place);
         verdict->lease_ms = hf__ms_until(place->expires_us, t->q.now_us);
-        most_ms = will_hear(t, predecessor(&t->q.queue, place, &o), &o) ? t->claim->lease_ms / 3
-                                                                        : poll_ms(t, place, verdict->place);
-        ms = ms < most_ms ? ms : most_ms;
         ms = ms < t->claim->lease_ms / 3 ? ms : t->claim->lease_ms / 3;
+        most_ms = will_hear(t, predecessor(&t->q.queue, place, &o), &o, ms) ? ms : poll_ms(t, place, verdict->place);
+        ms = ms < most_ms ? ms : most_ms;
     }
     verdict->again_ms = ms > 0 ? ms : 1;
 }
@@ -356,10 +357,10 @@ static next decide_absent(trying *t)
     return DONE;
 }
 
-/* A place is renewed where a third of its lease is over. */
+/* Who asks often does not renew its place each time. */
 static bool is_stale(const trying *t, const hf__place *place)
 {
-    return place->expires_us - t->q.now_us < hf__after_ms(0, t->claim->lease_ms) / 3 * 2;
+    return place->expires_us - t->q.now_us < hf__after_ms(0, t->claim->lease_ms) / 6 * 5;
 }
 
 static next decide_present(trying *t, hf__place *place)
@@ -417,11 +418,49 @@ static next decide(trying *t)
     return decide_present(t, place);
 }
 
+/* Whether the claim asks because it was told to, and not because its time to ask again has come. */
+static bool was_called(trying *t)
+{
+    hf__waiters *waiters = &t->db->waiters;
+    hf__waiter  *waiter;
+    bool         called;
+
+    if (t->claim->mark == 0 || t->claim->kind == HF_KIND_SEMAPHORE)
+        return false;
+    pthread_mutex_lock(&waiters->mutex);
+    waiter = hf__waiters_find(waiters, &t->claim->id);
+    called = waiter != NULL && hf__now_us() < waiter->quiet_until_us;
+    pthread_mutex_unlock(&waiters->mutex);
+    return called;
+}
+
+/* Who was called can most likely get in: so it renews, on the condition that it fits, and needs not read the queue. A
+ * bell of a semaphore would have to be let go as well; those read. */
+static bool take_place(trying *t)
+{
+    int64_t       changed[1] = {0}, ticket = hf__mark_ticket(t->claim->mark);
+    hf__reply     reply = {.changed = changed, .room = 1};
+    hf__sql_value args[] = {name_of(t), HF__NUMBER(ticket), HF__BYTES(t->claim->id.bytes, sizeof t->claim->id.bytes),
+                            HF__NUMBER(hf__after_ms(0, t->claim->lease_ms))};
+
+    hf__batch_clear(&t->batch);
+    hf__batch_add(&t->batch, HF__DB_TAKE, args, 4);
+    t->status = hf__db_trip(t->db, t->slot, &t->batch, t->request->deadline_us, &reply, &t->request->err);
+    if (t->status != HF_OK || changed[0] == 0)
+        return false;
+    t->request->verdict.answer = HF_GRANTED;
+    t->request->verdict.fence = ticket;
+    t->request->verdict.lease_ms = t->claim->lease_ms;
+    return true;
+}
+
 /* What changes under its eyes is looked at again, each time with a reason to. */
 static next try_rounds(trying *t)
 {
     next now = t->claim->mark != 0 ? LOOK_AGAIN : JOIN_AGAIN;
 
+    if (was_called(t) && (take_place(t) || t->status != HF_OK))
+        return t->status == HF_OK ? DONE : FAILED;
     for (; t->rounds < ROUNDS_MOST && now > FAILED; t->rounds++) {
         if (now == LOOK_AGAIN && look(t, hf__mark_ticket(t->claim->mark)) &&
             hf__queue_find(&t->q.queue, &t->claim->id) == NULL && !t->q.tombstone)

@@ -15,11 +15,12 @@ typedef struct hf__waiter {
     UT_hash_handle     hh; /* by id */
     struct hf__waiter *prev, *next;
     hf_id              id;
-    int64_t            pred;    /* the ticket that it waits for; 0: any of the name's */
-    hf_id              pred_id; /* of whose bell it wants to hear */
-    hf_id              deaf_to; /* whose bell says nothing: it was free while the claim lived */
-    bool               listens; /* it wants a listener */
-    bool               heard;   /* a listener has it */
+    int64_t            pred;           /* the ticket that it waits for; 0: any of the name's */
+    hf_id              pred_id;        /* of whose bell it wants to hear */
+    hf_id              deaf_to;        /* whose bell says nothing: it was free while the claim lived */
+    int64_t            quiet_until_us; /* who asks before it was called */
+    bool               listens;        /* it wants a listener */
+    bool               heard;          /* a listener has it */
     size_t             name_len;
     char               name[];
 } hf__waiter;
