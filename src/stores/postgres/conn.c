@@ -331,8 +331,8 @@ static int conn_exchange(void *arg, const char *text, size_t len, int64_t deadli
 
 /* ---- Connecting ------------------------------------------------------------------------------------------------- */
 
-/* Own settings, whatever the server's, the database's and the role's are. A name's rows come and go: only a plain scan of
- * the index remembers which entries are dead, and the planner knows too little of the tables to choose it. */
+/* Own settings, whatever the server's, the database's and the role's are. A name's rows come and go: only a plain scan
+ * of the index remembers which entries are dead, and the planner knows too little of the tables to choose it. */
 static const char set_up[] = "SET default_transaction_isolation='read committed';"
                              "SET default_transaction_read_only=off;"
                              "SET client_min_messages=error;"
