@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +15,28 @@
 
 #define BYTEA 17
 #define NO_SUCH_STATEMENT "26000"
+
+/* ---- Forks ------------------------------------------------------------------------------------------------------ */
+
+/* While it connects, libpq and the libraries below it hold locks of their own, which a child would find held for ever.
+ * So a fork waits for the step that runs. */
+static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t  door_once = PTHREAD_ONCE_INIT;
+
+static void door_lock(void)
+{
+    pthread_mutex_lock(&door);
+}
+
+static void door_unlock(void)
+{
+    pthread_mutex_unlock(&door);
+}
+
+static void door_make(void)
+{
+    pthread_atfork(door_lock, door_unlock, door_unlock);
+}
 
 /* ---- Waiting ---------------------------------------------------------------------------------------------------- */
 
@@ -356,7 +379,9 @@ static int connect_by(hf__pg_conn *conn, int64_t deadline_us, hf_error *err)
             return connection_lost(conn, NULL, err);
         if (wait_for(conn, step == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_us) == 0)
             return late(conn, NULL, err);
+        door_lock();
         step = PQconnectPoll(conn->pg);
+        door_unlock();
     }
     return HF_OK;
 }
@@ -365,7 +390,9 @@ static void conn_close(void *arg)
 {
     hf__pg_conn *conn = arg;
 
+    door_lock();
     PQfinish(conn->pg);
+    door_unlock();
     free(conn->scratch);
     conn->pg = NULL;
     conn->scratch = NULL;
@@ -386,7 +413,10 @@ static int conn_connect(void *arg, const void *target, int64_t deadline_us, hf_e
     int                  status;
 
     conn->target = target;
+    pthread_once(&door_once, door_make);
+    door_lock();
     conn->pg = PQconnectStartParams((const char *const *)t->keywords, (const char *const *)t->values, 0);
+    door_unlock();
     if (conn->pg == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a connection");
     PQsetNoticeReceiver(conn->pg, ignore_notice, NULL);
