@@ -28,6 +28,7 @@ enum loss_policy { LOSS_TERM, LOSS_KILL, LOSS_STOP, LOSS_IGNORE };
 /* Shared by run (writes the upper half), guardian and command (write the lower half). */
 struct guardian_page {
     _Atomic int64_t deadline_us;  /* until when the lock is surely held, CLOCK_BOOTTIME */
+    _Atomic int64_t early_us;     /* SIGTERM comes so long before it: the grace, or less */
     char            fence[40];    /* HOLDFAST_FENCE=..., written before the command starts */
     char            deadline[48]; /* HOLDFAST_DEADLINE=... */
     _Atomic bool    foreground;   /* the command makes itself the terminal's foreground group */
@@ -43,7 +44,7 @@ struct guardian_plan {
     const struct signals *signals;
     int                   terminal; /* descriptor or -1 */
     enum loss_policy      policy;
-    int64_t               grace_us;  /* SIGTERM comes so long before the deadline */
+    int64_t               grace_us;  /* from SIGTERM to SIGKILL */
     int64_t               margin_us; /* SIGKILL comes so long before it */
 };
 

@@ -205,7 +205,7 @@ static int64_t next_us(const struct guard *guard)
         if (guard->plan->policy == LOSS_IGNORE)
             return NEVER_US;
         if (guard->plan->policy == LOSS_TERM)
-            return atomic_load(&guard->page->deadline_us) - guard->plan->grace_us;
+            return atomic_load(&guard->page->deadline_us) - atomic_load(&guard->page->early_us);
         return last_us(guard);
     case ENDING:
         now = guardian_now_us();

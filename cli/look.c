@@ -80,6 +80,7 @@ int look_open(hf_client **client, struct look_options *options)
     int      status = hf_open(client, options->store != NULL ? options->store : inherited,
                               HF_CLIENT_OPTIONS(.server_timeout_ms = options->timeout_ms), &err);
 
+    secret_forget_environment();
     secret_free(inherited);
     secret_free(options->store);
     options->store = NULL;

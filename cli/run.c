@@ -76,6 +76,7 @@ static int open_store(struct run *run)
     options.note = note_of(&run->options);
     options.watchdog_ms = run->options.watchdog_ms;
     int status = hf_open(&run->client, url, &options, &err);
+    secret_forget_environment();
     secret_free(inherited);
     secret_free(run->options.store);
     run->options.store = NULL;

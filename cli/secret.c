@@ -62,6 +62,14 @@ char *secret_take_environment(void)
     return url != NULL ? secret_take(url) : NULL;
 }
 
+void secret_forget_environment(void)
+{
+    char *password = getenv("HOLDFAST_REDIS_PASSWORD");
+
+    if (password != NULL)
+        explicit_bzero(password, strlen(password));
+}
+
 void secret_free(char *url)
 {
     if (url == NULL)

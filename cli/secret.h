@@ -9,7 +9,10 @@ char *secret_take(char *url);
 /* The same for $HOLDFAST_STORE, in place, so that no child inherits it. NULL where it is not set. */
 char *secret_take_environment(void);
 
-/* Wipes and frees what the two above gave. NULL is allowed. */
+/* Once the store is open: the password that stores read from a variable of its own is wiped there. */
+void secret_forget_environment(void);
+
+/* Wipes and frees what the first two gave. NULL is allowed. */
 void secret_free(char *url);
 
 #endif

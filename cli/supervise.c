@@ -39,6 +39,14 @@ static int64_t publish(struct run *run)
     return left_ms;
 }
 
+/* The store may keep less than the lease, and is asked again at a third of what it keeps. */
+static void choose_early(struct run *run, int64_t left_ms)
+{
+    int64_t most_us = left_ms * 1000 / 3;
+
+    atomic_store(&run->guardian.page->early_us, run->plan.grace_us < most_us ? run->plan.grace_us : most_us);
+}
+
 static void write_environment(struct run *run)
 {
     struct guardian_page *page = run->guardian.page;
@@ -213,7 +221,7 @@ void run_supervise(struct run *run, struct outcome *outcome)
         {run->guardian.socket, POLLIN, 0}, {run->signals.fd, POLLIN, 0}, {hf_lost_fd(run->lock), POLLIN, 0}};
 
     signals_take_all(&run->signals);
-    publish(run);
+    choose_early(run, publish(run));
     write_environment(run);
     watch.force_us = atomic_load(&run->guardian.page->deadline_us);
     atomic_store(&run->guardian.page->foreground, terminal_prepare(&run->terminal));

@@ -18,11 +18,14 @@ set(HF_PC_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 # What a static link needs: the pkg-config modules that src/ and each store have named.
 get_property(HF_PC_REQUIRES GLOBAL PROPERTY HF_PC_REQUIRES)
 list(REMOVE_DUPLICATES HF_PC_REQUIRES)
+# Libraries without a pkg-config module of their own.
+get_property(HF_PLAIN_LIBS GLOBAL PROPERTY HF_PLAIN_LIBS)
 set_property(
   TARGET holdfast_static
   PROPERTY INTERFACE_LINK_LIBRARIES
            $<BUILD_INTERFACE:$<LINK_ONLY:holdfast_objects>>
            $<INSTALL_INTERFACE:$<LINK_ONLY:PkgConfig::HOLDFAST_DEPS>>
+           $<INSTALL_INTERFACE:$<LINK_ONLY:${HF_PLAIN_LIBS}>>
            $<INSTALL_INTERFACE:$<LINK_ONLY:Threads::Threads>>)
 
 # The static library has an export of its own: who uses only the shared one needs none of the modules above.
@@ -40,12 +43,14 @@ string(REGEX REPLACE "/$" "" HF_PC_TO_PREFIX ${HF_PC_TO_PREFIX})
 list(JOIN HF_PC_REQUIRES " " HF_PC_REQUIRES_TEXT)
 # libpq.pc names for a static link what only PostgreSQL's server packages have: libpq itself is linked as shared.
 set(HF_PC_MODULES ${HF_PC_REQUIRES})
-set(HF_PC_LIBS "")
+set(HF_PC_LIBS ${HF_PLAIN_LIBS})
 if("libpq" IN_LIST HF_PC_MODULES)
   list(REMOVE_ITEM HF_PC_MODULES libpq)
-  set(HF_PC_LIBS " -lpq")
+  list(APPEND HF_PC_LIBS pq)
 endif()
 list(JOIN HF_PC_MODULES " " HF_PC_MODULES_TEXT)
+list(TRANSFORM HF_PC_LIBS PREPEND " -l")
+list(JOIN HF_PC_LIBS "" HF_PC_LIBS_TEXT)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/holdfast.pc.in ${PROJECT_BINARY_DIR}/holdfast.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/holdfast.pc DESTINATION ${HF_PC_DIR})
 

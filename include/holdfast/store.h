@@ -100,8 +100,8 @@ enum hf_renewal_answer {
 
 typedef struct hf_renewal {
     hf_claim *claim;
-    int64_t   lease_ms; /* new lease from now; 0: only look */
-    int       answer;   /* enum hf_renewal_answer, written by the store */
+    int64_t lease_ms; /* new lease from now; 0: only look. With RENEWED a store writes what it keeps, if that is less */
+    int     answer;   /* enum hf_renewal_answer, written by the store */
 } hf_renewal;
 
 typedef struct hf_request hf_request;
@@ -210,9 +210,9 @@ typedef struct hf_store_ops {
     void (*unwatch)(hf_store *store, hf_claim *claim);
 
     /* A thread that waits for a lock lends itself to the store, which may receive news and replies on it, post and
-     * complete requests. Returns at until_us, after a rouse(), after each post or completion, or earlier for no reason. One
-     * thread is inside at a time. rouse() ends the doze of the thread inside, or the next one; it may be called with
-     * any lock held. Both NULL where dozing saves nothing. */
+     * complete requests. Returns at until_us, after a rouse(), after each post or completion, or earlier for no reason.
+     * One thread is inside at a time. rouse() ends the doze of the thread inside, or the next one; it may be called
+     * with any lock held. Both NULL where dozing saves nothing. */
     void (*doze)(hf_store *store, int64_t until_us);
     void (*rouse)(hf_store *store);
 

@@ -7,6 +7,10 @@
 #define HF_BASE_TABLE_H
 
 #define HASH_NONFATAL_OOM 1
+
+/* A byte more than is then cleared: else compilers make it a calloc(), which is slow where a table of one element comes
+ * and goes all the time. */
+#define uthash_malloc(size) malloc((size) + 1)
 #include <uthash.h>
 
 #endif

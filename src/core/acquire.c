@@ -25,6 +25,7 @@
 #define BACKOFF_MAX_MS 1000
 #define RENEWALS 3   /* a place in the queue is renewed at a third of its lease */
 #define EARLY_PART 8 /* of that third */
+#define YIELD_MS 100 /* who gave way goes on to do so, since it hears the same news as those to whom it did */
 
 static int finish(hf__acquire *a, int status)
 {
@@ -77,7 +78,7 @@ static int send_attempt(hf__acquire *a, int64_t now_us)
     a->request.verb = HF_VERB_ATTEMPT;
     a->request.claim = &a->hold->claim;
     a->request.queue = a->until_us > now_us;
-    a->request.yield = a->yields;
+    a->request.yield = a->yields || now_us < a->yields_until_us;
     a->yields = a->handed_over = false;
     a->request.deadline_us = request_deadline(a, now_us);
     if (hf__client_can(a->lock->client, HF_CAP_LATE))
@@ -93,6 +94,7 @@ static int give_up(hf__acquire *a, int64_t now_us)
 {
     hf_client *client = a->lock->client;
 
+    hf__line_leave(a, NULL); /* the others need not wait for what may take a server timeout */
     if (!a->left_trace)
         return finish(a, a->status);
     a->phase = HF__PHASE_UNDO;
@@ -189,8 +191,12 @@ static int refused(hf__acquire *a, int64_t now_us)
     a->status = HF_BUSY;
     a->holder = verdict->holder;
     a->place = verdict->place;
+    hf__line_answered(a, now_us);
     if (is_over(a, now_us))
         return give_up(a, now_us);
+    if (a->request.yield && a->sent_us >= a->yields_until_us)
+        a->yields_until_us = hf__after_ms(now_us, YIELD_MS);
+    a->rests = false; /* until what is to be watched is told to the store */
     return wait_until(a, a->request.queue && renew_us < wake_us ? renew_us : wake_us, HF__PHASE_WAIT);
 }
 
@@ -211,10 +217,13 @@ static int failed(hf__acquire *a, int64_t now_us)
 {
     a->left_trace = true;
     a->failures++;
-    a->hold->late_us = a->request.not_after_us;
+    if (a->request.not_after_us > a->hold->late_us) /* the store's clock may have been set back since an earlier one */
+        a->hold->late_us = a->request.not_after_us;
     a->lock->client->stats.server_errors++;
     a->status = a->request.status;
     a->err = a->request.err;
+    if (is_passing(a->status))
+        hf__line_answered(a, now_us);
     if (is_over(a, now_us) || !is_passing(a->status))
         return give_up(a, now_us);
     return wait_until(a, hf__after_ms(now_us, backoff_ms(a->failures)), HF__PHASE_WAIT);
@@ -253,16 +262,13 @@ static int first_attempt(hf__acquire *a, int64_t now_us)
     return send_attempt(a, now_us);
 }
 
-/* Behind others of this client, or while this client has the name itself. Who is the front by then asks nevertheless
- * after a third of a lease: so that nobody relies on this client alone. */
+/* Behind others of this client, or while this client has the name itself. */
 static int in_line(hf__acquire *a, int64_t now_us)
 {
-    if (a->phase != HF__PHASE_LINE)
-        a->ask_us = hf__after_ms(now_us, a->hold->claim.lease_ms / RENEWALS);
     if (!hf__line_waits(a, now_us))
         return first_attempt(a, now_us);
     a->status = HF_BUSY;
-    return wait_until(a, hf__line_is_front(a) ? a->ask_us : HF_NEVER_US, HF__PHASE_LINE);
+    return wait_until(a, hf__line_ask_us(a), HF__PHASE_LINE);
 }
 
 /* Nobody of this owner has it: a claim of its own, and a place in line or the first attempt. */
@@ -412,12 +418,14 @@ int hf__acquire_answered(hf__acquire *a)
     return check_undo(a, next);
 }
 
-/* The wait is over before the store was asked, or asked again. */
+/* The wait is over before the store was asked, or asked again. Who knows nothing of the name has to ask after all. */
 static int end_wait(hf__acquire *a, int64_t now_us)
 {
-    if (a->phase == HF__PHASE_LINE && a->status == HF_BUSY)
-        hf__line_describe(a);
-    return a->phase == HF__PHASE_GATE ? finish(a, a->status) : give_up(a, now_us);
+    if (a->phase == HF__PHASE_GATE)
+        return finish(a, a->status);
+    if (a->phase == HF__PHASE_LINE && a->status == HF_BUSY && !hf__line_describe(a) && now_us < a->budget_us)
+        return first_attempt(a, now_us);
+    return give_up(a, now_us);
 }
 
 static int look_again(hf__acquire *a, int64_t now_us)
@@ -465,7 +473,7 @@ static void handed_done(hf_request *request)
 
 bool hf__acquire_hand_over(hf__acquire *a, int64_t now_us)
 {
-    bool asleep = a->phase == HF__PHASE_LINE || (a->phase == HF__PHASE_WAIT && a->failures == 0);
+    bool asleep = a->phase == HF__PHASE_LINE || (a->phase == HF__PHASE_WAIT && a->failures == 0 && a->rests);
 
     if (!asleep || a->handed != HF__HANDED_NO || hf__acquire_is_cancelled(a) || now_us >= a->until_us)
         return false;

@@ -69,8 +69,8 @@ struct hf__acquire {
     int64_t  budget_us; /* until_us plus one server timeout: the call must have returned */
     int64_t  sent_us;   /* before the request was begun */
     int64_t  wake_us;
-    int64_t  ask_us; /* in line behind a grant of this client: ask nevertheless */
-    uint32_t seen;   /* the sleeper's counter before the attempt */
+    int64_t  yields_until_us; /* after it gave way */
+    uint32_t seen;            /* the sleeper's counter before the attempt */
     unsigned failures;
     uint8_t  phase;            /* enum hf__acquire_phase */
     bool     by_handle, gated; /* the gate is ours */
@@ -80,6 +80,7 @@ struct hf__acquire {
     bool     yields;      /* the next attempt gives way to those who wait elsewhere */
     bool     handed_over; /* the last attempt was sent by a releaser */
     uint8_t  handed;      /* enum hf__acquire_handed */
+    bool     rests;       /* after a refusal its driver has laid it down: its request may be sent by another thread */
     bool     dozes;       /* asleep, it or another one is in the store's doze(); set by the driver */
     bool     cancelled;
 

@@ -66,6 +66,7 @@ static int sleep_until_due(blocking *run)
     hf_client   *client = a->lock->client;
 
     pthread_mutex_lock(&client->mutex);
+    a->rests = true;
     DL_APPEND2(client->sleepers, a, bed_prev, bed_next);
     while (!hf__acquire_is_due(a, hf__now_us()))
         sleep_once(run);

@@ -37,10 +37,12 @@ static int64_t first_lease_ms(const hf_lock *lock)
 
 hf__hold *hf__hold_new(hf_lock *lock, uint64_t owner, hf__thread *thread)
 {
-    hf__hold *hold = calloc(1, sizeof *hold + sizeof owner + lock->name_len + 1);
+    size_t    size = sizeof(hf__hold) + sizeof owner + lock->name_len + 1;
+    hf__hold *hold = malloc(size + 1); /* not calloc(), nor what a compiler makes into it: its memory is never warm */
 
     if (hold == NULL)
         return NULL;
+    memset(hold, 0, size);
     if (!hf__client_new_id(lock->client, &hold->claim.id) || !hf__debts_reserve(lock->client)) {
         free(hold);
         return NULL;
@@ -109,6 +111,8 @@ static int64_t next_look_us(const hf__hold *hold, int64_t sent_us)
 
     if (hold->fixed && lease_ms > hold->client->watchdog_ms)
         lease_ms = hold->client->watchdog_ms;
+    if (hold->kept_ms < lease_ms)
+        lease_ms = hold->kept_ms;
     return hf__after_ms(sent_us, lease_ms / RENEWALS);
 }
 
@@ -159,6 +163,7 @@ bool hf__hold_grant(hf__hold *hold, const hf_verdict *verdict, int64_t sent_us, 
         return false;
     if (verdict->lease_ms < lease_ms)
         lease_ms = verdict->lease_ms;
+    hold->kept_ms = lease_ms;
     hold->state = HF__HOLD_HELD;
     hold->fence = verdict->fence;
     hold->granted_us = now_us;

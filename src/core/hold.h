@@ -53,12 +53,14 @@ typedef struct hf__hold {
     int64_t           deadline_us;   /* local: counted from before the request was sent */
     int64_t           hold_until_us; /* max_hold_ms; HF_NEVER_US: no bound */
     int64_t           min_hold_ms;
+    int64_t           kept_ms;         /* what the store keeps of a lease at once, at most */
     int64_t           late_us;         /* store time until which an unanswered attempt may still arrive; 0: none */
     int64_t           leased_until_us; /* the store has it no longer than this, whatever was answered or lost */
     hf__take          first;           /* the outermost taker, and those nested in it */
     unsigned          refs;
     unsigned char     state; /* enum hf__hold_state */
     bool              fixed; /* a fixed lease: looked at, not renewed */
+    bool              lined; /* counted by the line in which it was waited for: see line.h */
     size_t            key_len;
     char              key[]; /* the owner's number, then the name with a NUL */
 } hf__hold;

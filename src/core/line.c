@@ -2,14 +2,17 @@
 /* The lines of a client, by what their members wait for. */
 #include "core/line.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
+#include "base/clock.h"
 #include "core/client.h"
 #include "core/lock.h"
 
 #define TURNS_MAX 16 /* local hand-overs in a row, before those who wait elsewhere have theirs */
+#define ASK_PART 3   /* of a lease: a keeper that works would have renewed the grant by then, or lost it */
 
 typedef struct line_head {
     int64_t weight;
@@ -20,8 +23,14 @@ typedef struct hf__line {
     UT_hash_handle         hh;
     hf__acquire           *members; /* in the order in which they came; the first is the front */
     const struct hf__hold *holder;  /* an exclusive grant of this client that a member got, while it lasts */
-    unsigned               turns;   /* hand-overs in a row that nobody else had a chance at */
-    char                   key[];   /* a line_head, then the name */
+    int64_t                ask_us;  /* although there is a holder, the front asks from then on */
+    unsigned               holds;   /* grants that members got, and that last: they keep the line, and its turns */
+    unsigned               turns;   /* grants in a row that nobody else had a chance at */
+    int                    status;  /* the last that is known of the name; HF_OK: nothing yet */
+    int64_t                known_us;
+    hf_error               err; /* of a failure */
+    hf_holder              in_the_way;
+    char                   key[]; /* a line_head, then the name */
 } hf__line;
 
 #define KEY_MAX (sizeof(line_head) + HF_NAME_MAX)
@@ -57,9 +66,10 @@ static hf__line *make(hf_client *client, const hf_claim *claim)
 
     if (line != NULL)
         return line;
-    line = calloc(1, sizeof *line + KEY_MAX);
+    line = malloc(sizeof *line + sizeof(line_head) + claim->name_len);
     if (line == NULL)
         return NULL;
+    memset(line, 0, offsetof(hf__line, err));
     key_len = make_key(line->key, claim);
     HASH_ADD_KEYPTR(hh, client->lines, line->key, key_len, line);
     if (line->hh.tbl != NULL)
@@ -70,15 +80,16 @@ static hf__line *make(hf_client *client, const hf_claim *claim)
 
 static void drop_if_idle(hf_client *client, hf__line *line)
 {
-    if (line->members != NULL || line->holder != NULL)
+    if (line->members != NULL || line->holds > 0)
         return;
     HASH_DEL(client->lines, line);
     free(line);
 }
 
+/* A store whose verbs complete in the call would send the next attempt in the releaser's time. */
 bool hf__line_wanted(const hf__acquire *acquire)
 {
-    return !acquire->lock->fair && !hf__client_can(acquire->lock->client, HF_CAP_FIFO);
+    return !acquire->lock->fair && !hf__client_can(acquire->lock->client, HF_CAP_FIFO | HF_CAP_IN_CALL);
 }
 
 bool hf__line_join(hf__acquire *acquire)
@@ -107,6 +118,26 @@ static void dissolve(hf__line *line)
     }
 }
 
+/* A grant that was waited for in the store's own order is a turn that the others had their chance at. */
+static void take_turn(hf__line *line, const hf__acquire *acquire, struct hf__hold *hold)
+{
+    line->turns = acquire->handed_over || !acquire->refused ? line->turns + 1 : 0;
+    if (hold->claim.mode == HF_MODE_SHARED) {
+        dissolve(line);
+        return;
+    }
+    hold->lined = true;
+    line->holds++;
+    if (line->status != HF_BUSY)
+        line->status = HF_OK; /* an earlier failure is over */
+    if (hold->claim.mode != HF_MODE_EXCLUSIVE)
+        return;
+    line->holder = hold;
+    line->ask_us = hf__after_ms(hold->granted_us, hold->claim.lease_ms / ASK_PART);
+    line->status = HF_BUSY;
+    line->in_the_way = acquire->lock->client->self;
+}
+
 void hf__line_leave(hf__acquire *acquire, struct hf__hold *hold)
 {
     hf__line *line = acquire->line;
@@ -117,17 +148,13 @@ void hf__line_leave(hf__acquire *acquire, struct hf__hold *hold)
     was_front = line->members == acquire;
     take_out(line, acquire);
     if (hold != NULL)
-        line->turns = acquire->handed_over ? line->turns + 1 : 0;
-    if (hold != NULL && hold->claim.mode == HF_MODE_EXCLUSIVE)
-        line->holder = hold;
-    if (hold != NULL && hold->claim.mode == HF_MODE_SHARED)
-        dissolve(line);
+        take_turn(line, acquire, hold);
     if (was_front && line->members != NULL && line->holder == NULL)
         line->members->nudge(line->members);
     drop_if_idle(acquire->lock->client, line);
 }
 
-bool hf__line_is_front(const hf__acquire *acquire)
+static bool is_front(const hf__acquire *acquire)
 {
     return acquire->line != NULL && acquire->line->members == acquire;
 }
@@ -138,53 +165,92 @@ bool hf__line_waits(const hf__acquire *acquire, int64_t now_us)
 
     if (line == NULL)
         return false;
-    return line->members != acquire || (line->holder != NULL && now_us < acquire->ask_us);
+    return line->members != acquire || (line->holder != NULL && now_us < line->ask_us);
 }
 
-void hf__line_describe(hf__acquire *acquire)
+int64_t hf__line_ask_us(const hf__acquire *acquire)
 {
-    const hf__acquire *front = acquire->line != NULL ? acquire->line->members : NULL;
+    return is_front(acquire) ? acquire->line->ask_us : HF_NEVER_US;
+}
 
-    if (front != NULL && front != acquire && front->status != HF_OK) {
-        acquire->status = front->status;
-        acquire->err = front->err;
-        acquire->holder = front->holder;
-    } else if (acquire->line != NULL && acquire->line->holder != NULL) {
-        acquire->holder = acquire->lock->client->self;
+void hf__line_answered(const hf__acquire *acquire, int64_t now_us)
+{
+    hf__line *line = acquire->line;
+
+    if (line == NULL)
+        return;
+    line->status = acquire->status;
+    line->known_us = now_us;
+    if (line->status == HF_BUSY)
+        line->in_the_way = acquire->holder;
+    else
+        line->err = acquire->err;
+}
+
+/* What is older than the wait counts unless the front is asking: else it sleeps and would be told of a change. */
+bool hf__line_describe(hf__acquire *acquire)
+{
+    const hf__line *line = acquire->line;
+
+    if (line == NULL || line->status == HF_OK ||
+        (line->known_us < acquire->begun_us && line->members->phase == HF__PHASE_ATTEMPT))
+        return false;
+    acquire->status = line->status;
+    if (line->status == HF_BUSY)
+        acquire->holder = line->in_the_way;
+    else
+        acquire->err = line->err;
+    return true;
+}
+
+/* A grant has ended: its line, which it keeps no longer, or NULL. */
+static hf__line *end_of(struct hf__hold *hold)
+{
+    hf__line *line = find(hold->client, &hold->claim);
+
+    if (line == NULL)
+        return NULL;
+    if (hold->lined)
+        line->holds--;
+    hold->lined = false;
+    if (line->holder == hold) {
+        line->holder = NULL;
+        line->known_us = hf__now_us();
     }
+    return line;
 }
 
-hf__acquire *hf__line_successor(const struct hf__hold *hold, int64_t now_us)
+/* Readers do not make way for readers. */
+hf__acquire *hf__line_successor(struct hf__hold *hold, int64_t now_us)
 {
-    hf__line    *line = find(hold->client, &hold->claim);
+    hf__line    *line = hold->claim.mode == HF_MODE_SHARED ? NULL : end_of(hold);
     hf__acquire *front;
 
     if (line == NULL)
         return NULL;
-    if (line->holder == hold)
-        line->holder = NULL;
     front = line->members;
     if (front == NULL) {
         drop_if_idle(hold->client, line);
         return NULL;
     }
-    if (line->turns < TURNS_MAX && hf__acquire_hand_over(front, now_us))
-        return front;
+    front->yields = line->turns >= TURNS_MAX;
+    if (!hf__acquire_hand_over(front, now_us)) {
+        front->yields = false; /* it may come before this release: then it would give way to nobody */
+        front->nudge(front);
+        return NULL;
+    }
     if (line->turns >= TURNS_MAX)
-        front->yields = true;
-    line->turns = 0;
-    front->nudge(front);
-    return NULL;
+        line->turns = 0;
+    return front;
 }
 
-void hf__line_over(const struct hf__hold *hold)
+void hf__line_over(struct hf__hold *hold)
 {
-    hf__line *line = find(hold->client, &hold->claim);
+    hf__line *line = hold->lined ? end_of(hold) : NULL;
 
-    if (line == NULL || line->holder != hold)
+    if (line == NULL)
         return;
-    line->holder = NULL;
-    if (line->members != NULL)
+    if (line->members != NULL && line->holder == NULL)
         line->members->nudge(line->members);
     drop_if_idle(hold->client, line);
 }

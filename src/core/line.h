@@ -6,7 +6,8 @@
  *
  * Every hand-over still goes through the store, so that the fence rises: when a grant of this client ends by a release,
  * the front's next attempt is sent in the same write, right behind it. After TURNS_MAX such turns the front gives way
- * once to who waits elsewhere. While a grant of the line's own client lasts, the front sends nothing at all.
+ * once to who waits elsewhere. While an exclusive grant of the line's own client lasts, the front sends nothing for a
+ * third of its lease.
  *
  * All functions run under the client's mutex.
  */
@@ -28,18 +29,22 @@ bool hf__line_join(hf__acquire *acquire);
  * waits for. Nothing where it stands in no line. */
 void hf__line_leave(hf__acquire *acquire, struct hf__hold *hold);
 
-bool hf__line_is_front(const hf__acquire *acquire);
-
 /* Whether it has to sleep on: behind another one, or while this client has the name itself. */
 bool hf__line_waits(const hf__acquire *acquire, int64_t now_us);
 
-/* The one to name when its wait is over and it never asked the store: the front's last answer, or ourselves. */
-void hf__line_describe(hf__acquire *acquire);
+/* When it asks although this client has the name; HF_NEVER_US: it is not the front. */
+int64_t hf__line_ask_us(const hf__acquire *acquire);
+
+/* What the store said to a member, of a refusal or a failure, is known to all. */
+void hf__line_answered(const hf__acquire *acquire, int64_t now_us);
+
+/* What is known of the name, for one whose wait is over and who never asked the store. False: nothing is. */
+bool hf__line_describe(hf__acquire *acquire);
 
 /* This grant is being released: the acquire whose attempt is to be sent right behind, or NULL. */
-hf__acquire *hf__line_successor(const struct hf__hold *hold, int64_t now_us);
+hf__acquire *hf__line_successor(struct hf__hold *hold, int64_t now_us);
 
 /* This grant has ended in another way. */
-void hf__line_over(const struct hf__hold *hold);
+void hf__line_over(struct hf__hold *hold);
 
 #endif

@@ -120,6 +120,7 @@ static void lay_down(hf__op *op)
 {
     hf__worker *worker = &op->client->worker;
 
+    op->acquire.rests = true;
     if (hf__acquire_is_due(&op->acquire, hf__now_us())) {
         make_ready(op);
         return;

@@ -33,6 +33,9 @@ extern const hf__dialect  hf__postgres_dialect;
 #ifdef HF_STORE_REDIS
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
 #endif
+#ifdef HF_STORE_ZOOKEEPER
+extern const hf_store_ops hf__zookeeper_ops;
+#endif
 
 static const hf_store_ops *const built_in[] = {
 #ifdef HF_STORE_SQLITE
@@ -46,6 +49,9 @@ static const hf_store_ops *const built_in[] = {
 #endif
 #ifdef HF_STORE_REDIS
     &hf__redis_ops,      &hf__rediss_ops, &hf__redis_unix_ops,
+#endif
+#ifdef HF_STORE_ZOOKEEPER
+    &hf__zookeeper_ops,
 #endif
     &hf__memory_ops,
 };

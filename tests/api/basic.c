@@ -251,9 +251,25 @@ static void a_client_knows_its_url(void **state)
     must_close(client);
 }
 
+/* A node of ZooKeeper lives no longer than its client: the wish is refused, with the reason. */
+static void min_hold_is_refused(void)
+{
+    hf_client *client = must_open();
+    hf_lock   *lock;
+    hf_error   err;
+
+    assert_status(HF_EUNSUPPORTED, hf_mutex(&lock, client, "at-least", HF_OPTIONS(.min_hold_ms = 700), &err));
+    assert_non_null(strstr(err.text, "minimum hold"));
+    must_close(client);
+}
+
 static void min_hold_keeps_the_name_after_its_release(void **state)
 {
     (void)state;
+    if (store_is("zookeeper:")) {
+        min_hold_is_refused();
+        return;
+    }
     hf_client *client = must_open(), *other = must_open();
     hf_lock   *lock = must_mutex(client, "at-least", HF_OPTIONS(.min_hold_ms = 700));
     hf_lock   *second = must_mutex(other, "at-least", NULL);

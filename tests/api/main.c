@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs groups of the suite over one store: test_api STORE [GROUP...]; no group: all. STORE is memory: or sqlite:. */
+/*
+ * Runs groups of the suite over one store: test_api STORE [GROUP...]; no group: all. STORE is memory: or sqlite:, or
+ * zookeeper:, for which a server is started.
+ */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "lib/zkserver.h"
 #include "suite.h"
 
 static const api_group *const groups[] = {
@@ -29,15 +34,35 @@ static const api_group *group_find(const char *name)
     return NULL;
 }
 
+static zk_server server;
+
+/* The URL of a server of this run's own; NULL: it does not come up. */
+static const char *zookeeper_begin(void)
+{
+    static char url[100];
+    char        here[3000], dir[3100];
+
+    if (getcwd(here, sizeof(here)) == NULL)
+        return NULL;
+    snprintf(dir, sizeof(dir), "%s/server-%d", here, (int)getpid());
+    if (!zk_server_start(&server, dir, 0))
+        return NULL;
+    snprintf(url, sizeof(url), "zookeeper://127.0.0.1:%d/api?session=120000", server.port);
+    return url;
+}
+
 int main(int argc, char **argv)
 {
-    int failed = 0;
+    const char *store = argc > 1 ? argv[1] : "";
+    int         failed = 0;
 
     if (argc < 2) {
         fprintf(stderr, "usage: test_api STORE [GROUP...]\n");
         return 2;
     }
-    store_begin(argv[1]);
+    if (strcmp(store, "zookeeper:") == 0 && (store = zookeeper_begin()) == NULL)
+        return 2;
+    store_begin(store);
     for (size_t i = 0; argc == 2 && i < GROUPS; i++)
         failed += group_run(groups[i]);
     for (int i = 2; i < argc; i++) {
@@ -47,5 +72,7 @@ int main(int argc, char **argv)
         failed += group ? group_run(group) : 1;
     }
     store_end();
+    if (server.pid > 0)
+        zk_server_stop(&server);
     return failed != 0;
 }

@@ -122,6 +122,7 @@ def deadline(place):
 @situation(0, "a password in HOLDFAST_STORE or --store is not seen by the command, nor in /proc")
 def password(place):
     place.env["HOLDFAST_STORE"] = "redis://joe:s3cret@host/0?password=s3cret&x=1"
+    place.env["HOLDFAST_REDIS_PASSWORD"] = "s3cret"
     script = ("env >env; run=$(awk '/^PPid/ { print $2 }' /proc/$PPID/status);"
               "for p in $PPID $run; do cat /proc/$p/environ; done >environs;"
               "for p in $PPID $run; do cat /proc/$p/cmdline; done >lines")

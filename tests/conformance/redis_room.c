@@ -141,7 +141,7 @@ void room_open(room *r, redis_server *server, const char *options, bool direct)
                             .post_claim = post_claim,
                             .host = "host",
                             .program = "test",
-                            .server_timeout_ms = 2000};
+                            .server_timeout_ms = 1500};
     assert_true(hf__id_random(&r->env.client));
     snprintf(text, sizeof text, "redis://127.0.0.1:%d%s%s", direct ? redis_port(server) : proxy_port(r->proxy),
              options[0] != '\0' ? "?" : "", options);

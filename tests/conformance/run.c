@@ -8,6 +8,8 @@
 
 #define TESTS_MOST 400
 
+int64_t suite_short_ms = 80;
+
 typedef struct prepared {
     suite_state state;
     suite_test *run;

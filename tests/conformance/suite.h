@@ -17,11 +17,11 @@
 #include <cmocka.h>
 #include <holdfast/store.h>
 
-#define LONG_MS 30000 /* a lease that no test outlives */
+#define LONG_MS 30000           /* a lease that no test outlives */
+#define SHORT_MS suite_short_ms /* a lease that a test waits for */
 
-/* A lease that a test waits for: 80, or more where the store is on a server, whose answers take longer. */
+/* 80, unless a store needs more: the time until its server has removed what is over. */
 extern int64_t suite_short_ms;
-#define SHORT_MS suite_short_ms
 
 typedef struct suite_spec {
     const char         *store;

@@ -9,8 +9,6 @@
 #include "base/id.h"
 #include "conformance/suite.h"
 
-int64_t suite_short_ms = 80;
-
 const suite_kind kind_mutex = {"mutex", HF_KIND_MUTEX, HF_MODE_EXCLUSIVE, HF_MODE_EXCLUSIVE, false, 0, 1};
 const suite_kind kind_rw = {"writer", HF_KIND_RW, HF_MODE_EXCLUSIVE, HF_MODE_EXCLUSIVE, false, 0, 1};
 const suite_kind kind_semaphore = {"semaphore", HF_KIND_SEMAPHORE, HF_MODE_COUNTED, HF_MODE_COUNTED, false, 3, 3};

@@ -124,6 +124,24 @@ static void a_downgrade_is_delivered_while_its_hold_lives(void **state)
     must_close(client);
 }
 
+/* The store's clock goes back between attempts that it does not answer: the first may still come after the last. */
+static void a_release_guards_against_every_attempt(void **state)
+{
+    (void)state;
+    hf_client *client = open_odd("odd:", NULL);
+    hf_lock   *lock = must_mutex(client, "late", NULL);
+
+    odd.clock_back_ms = 60000;
+    odd.fails_attempt = true;
+    assert_status(HF_EUNREACHABLE, hf_acquire(lock, 300, NULL, NULL));
+    odd.fails_attempt = false;
+    assert_true(odd.attempts > 1);
+    assert_true(odd.releases > 0);
+    assert_false(odd.forgets_late);
+    hf_free(lock);
+    must_close(client);
+}
+
 /* Its wait is over, and it gives up its place, which takes long: a cancel now is not for nothing. */
 static void a_cancel_that_comes_too_late_ends_the_next_wait(void **state)
 {
@@ -344,6 +362,7 @@ int main(void)
         cmocka_unit_test_setup(a_lease_that_is_over_when_it_comes_is_no_grant, begin),
         cmocka_unit_test_setup(a_set_is_had_while_every_lease_lasts, begin),
         cmocka_unit_test_setup(a_downgrade_is_delivered_while_its_hold_lives, begin),
+        cmocka_unit_test_setup(a_release_guards_against_every_attempt, begin),
         cmocka_unit_test_setup(a_cancel_that_comes_too_late_ends_the_next_wait, begin),
         cmocka_unit_test_setup(a_late_cancel_of_a_set_does_not_stick, begin),
         cmocka_unit_test_setup(a_renewal_points_to_nothing_that_was_freed, begin),

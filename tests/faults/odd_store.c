@@ -25,6 +25,7 @@ typedef struct odd_store {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static row             rows[ROWS];
+static atomic_llong    clock_us; /* how far it is set back */
 static int64_t         fences;
 
 static bool is_of(const row *r, const char *name, int64_t at_us)
@@ -99,6 +100,12 @@ static bool odd_attempt(hf_request *request)
     row      *r;
 
     odd.attempts++;
+    if (odd.fails_attempt) {
+        if (request->not_after_us > odd.late_us)
+            odd.late_us = request->not_after_us;
+        clock_us += odd.clock_back_ms * INT64_C(1000);
+        return false;
+    }
     if (!takes(request, attempt_ms()))
         return false;
     at_us = now_us();
@@ -124,6 +131,7 @@ static bool odd_release(hf_request *request)
     row    *r;
 
     odd.releases++;
+    odd.forgets_late = odd.forgets_late || (odd.late_us > 0 && request->not_after_us < odd.late_us);
     if (!takes(request, odd.release_ms) || odd.fails_release)
         return false;
     at_us = now_us();
@@ -226,14 +234,14 @@ static void odd_close(hf_store *base)
 static int64_t odd_clock_us(hf_store *store)
 {
     (void)store;
-    return now_us();
+    return now_us() - clock_us;
 }
 
 static const hf_store_ops odd_ops = {
     .abi = HF_STORE_ABI,
     .scheme = "odd",
     .size = sizeof(odd_store),
-    .caps = HF_CAP_IN_CALL | HF_CAP_RW | HF_CAP_FENCE | HF_CAP_SAME_CLOCK,
+    .caps = HF_CAP_IN_CALL | HF_CAP_LATE | HF_CAP_RW | HF_CAP_FENCE | HF_CAP_SAME_CLOCK,
     .open = odd_open,
     .close = odd_close,
     .begin = odd_do,
@@ -264,6 +272,7 @@ void odd_begin(void)
     memset(rows, 0, sizeof(rows));
     pthread_mutex_unlock(&mutex);
     odd = (odd_ways){0};
+    clock_us = 0;
 }
 
 const hf_store_ops *odd_ops_of(void)

@@ -14,16 +14,20 @@
 #include "lib/apitest.h"
 
 typedef struct odd_ways {
-    atomic_int  attempt_ms;     /* each attempt takes so long */
-    atomic_int  slow_attempts;  /* only so many of them; below 0: all */
-    atomic_int  release_ms;     /* each release */
-    atomic_int  keeps_ms;       /* a grant has this lease, whatever was asked; 0: as asked */
-    atomic_int  keeps_so_often; /* so many grants; below 0: all */
-    atomic_bool fails_release;
-    atomic_bool fails_renewal;                /* and says RENEWED of each claim */
-    atomic_int  attempts, releases, renewals; /* begun */
-    atomic_int  renewals_waiting;             /* oddly: not completed yet */
-    atomic_bool wrong_note;                   /* a claim's note was not what its handle was given, nor empty */
+    atomic_int   attempt_ms;     /* each attempt takes so long */
+    atomic_int   slow_attempts;  /* only so many of them; below 0: all */
+    atomic_int   release_ms;     /* each release */
+    atomic_int   keeps_ms;       /* a grant has this lease, whatever was asked; 0: as asked */
+    atomic_int   keeps_so_often; /* so many grants; below 0: all */
+    atomic_bool  fails_release;
+    atomic_bool  fails_attempt; /* and each time the clock is set back by so much (ms) */
+    atomic_int   clock_back_ms;
+    atomic_llong late_us;                      /* the latest time until which an attempt counts */
+    atomic_bool  forgets_late;                 /* a release did not say that it is to be guarded against until then */
+    atomic_bool  fails_renewal;                /* and says RENEWED of each claim */
+    atomic_int   attempts, releases, renewals; /* begun */
+    atomic_int   renewals_waiting;             /* oddly: not completed yet */
+    atomic_bool  wrong_note;                   /* a claim's note was not what its handle was given, nor empty */
 } odd_ways;
 
 extern odd_ways odd;

@@ -46,6 +46,11 @@ static const answer answers[] = {
     {"nils", "*8\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n", 0},
     {"extremes", "*6\r\n:9223372036854775807\r\n:-9223372036854775808\r\n:9223372036854775807\r\n:0\r\n:-1\r\n:1\r\n",
      0},
+    {"granted for less than no time", "*3\r\n:1\r\n:-9223372036854775808\r\n:1\r\n", 0},
+    {"refused until the end of time",
+     "*8\r\n:0\r\n:9223372036854775807\r\n$1\r\nx\r\n$0\r\n\r\n:9223372036854775807\r\n:3\r\n$0\r\n\r\n"
+     "$20\r\n-9223372036854775808\r\n",
+     0},
     {"a text with NUL inside", NUL_INSIDE, sizeof(NUL_INSIDE) - 1},
     {"a map of RESP3", "%1\r\n+a\r\n+b\r\n", 0},
     {"a push of RESP3", ">2\r\n+message\r\n+x\r\n", 0},

@@ -232,6 +232,11 @@ static void b51_r20_waits_leave_nothing_behind(void **state)
     must_release(holder);
     for (int i = 0; i < 1000 && redis_channels(server) > 0; i++)
         sleep_ms(10);
+    if (redis_channels(server) > 0) {
+        redisReply *left = redis_ask(server, "PUBSUB CHANNELS");
+        print_error("%s is still subscribed to\n", left->element[0]->str);
+        print_error("%s\n", redis_text(server, "CLIENT LIST TYPE pubsub"));
+    }
     assert_int_equal(redis_channels(server), 0);
     must_come_back_to(fds + 2, threads + 1); /* a news connection and a pump may have come to stay for a while */
     hf_free(holder);
@@ -492,7 +497,7 @@ static void wait_by_polling(const char *url)
 {
     hf_client *a = must_open(), *b = open_url(url);
 
-    for (int kind = 0; kind < BED_KINDS; kind++) {
+    for (int kind = 0; kind < BED_KINDS; kind += kind == BED_FAIR ? 2 : 1) { /* a writer polls as a reader does */
         hf_lock *holder = bed_lock(a, kind == BED_READER ? BED_WRITER : kind, "polled", 0);
         hf_lock *waiter = bed_lock(b, kind, "polled", 0);
         acquirer w;
@@ -500,9 +505,9 @@ static void wait_by_polling(const char *url)
         acquirer_start(&w, waiter, 20000, 0);
         must_wait_for_waiters(b, "polled", 1);
         redis_forget(server);
-        sleep_ms(1200);
+        sleep_ms(700);
         int64_t calls = redis_calls(server, "evalsha") + redis_calls(server, "eval");
-        assert_in_range(calls, 1, 40);
+        assert_in_range(calls, 1, 30);
         int64_t from = now_us();
         must_release(holder);
         acquirer_join(&w);

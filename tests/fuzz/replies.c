@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Any bytes as what a Redis server answers, in pieces of any size: first as the answers to a hello, then as replies. What
- * comes is a reply, or an error that ends the connection; nothing that is kept is beyond the bounds.
+ * Any bytes as what a Redis server answers, in pieces of any size: first as the answers to a hello, then as replies.
+ * What comes is a reply, or an error that ends the connection; nothing that is kept is beyond the bounds.
  *
  * The first byte of the input says in which pieces the rest arrives.
  */

@@ -26,6 +26,8 @@ import threading
 import time
 
 PATIENCE = 30  # seconds, for what should happen in milliseconds, on a machine that is busy
+ROUNDS = int(os.environ.get("HF_INTEROP_ROUNDS", "8"))  # of each owner in a crowd
+LOOPS = 60 + 4 * ROUNDS  # seconds for them
 
 
 class Answer:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agents import until
+from agents import LOOPS, ROUNDS, until
 from conftest import milliseconds
 from test_kinds import LEASE_MS, LIBRARIES, SOON, pairs
 
@@ -80,6 +80,21 @@ def test_who_gives_up_leaves(place, first, second):
     after = dict(place.redis.zrange(timeout_key(place), 0, -1, withscores=True))
     assert len(scores) == 3 and len(after) == 2
     holder.give(place.name, "fair")
+    serve(place, waiters)
+    assert_idle(place)
+
+
+@pytest.mark.parametrize("behind", LIBRARIES)
+def test_who_is_cancelled_leaves(place, behind):
+    """A waiter of Holdfast's that is cancelled leaves at once, and tells who is the head now."""
+    a, gone, b = place.actor("redisson"), place.actor("holdfast"), place.actor(behind)
+    a.take(place.name, "fair", 0, LEASE_MS)
+    cancelled = join(place, gone)
+    waiters = [(b, join(place, b))]
+    gone.cancel()
+    assert cancelled.word() == "cancelled"
+    until(lambda: queued(place) == 1, "it has left")
+    a.give(place.name, "fair")
     serve(place, waiters)
     assert_idle(place)
 
@@ -195,8 +210,8 @@ def test_place_is_kept(place, behind):
 
 @pairs
 def test_nobody_is_overtaken_after_a_long_wait(place, first, second):
-    """A waiter of Redisson's takes its whole wait off the times of all behind it when it gets in: those of Holdfast's live
-    through that, also when they have waited for longer than one of their places lives."""
+    """A waiter of Redisson's takes its whole wait off the times of all behind it when it gets in: those of Holdfast's
+    live through that, also when they have waited for longer than one of their places lives."""
     a = place.actor(first)
     a.take(place.name, "fair", 0, LEASE_MS)
     waiters = []
@@ -220,11 +235,11 @@ def test_turns(place, first, second):
     """Ten owners, short waits among them: nobody is in beside another, and nothing is left in the queue."""
     one, other = place.client(first), place.client(second)
     folder = place.folder()
-    loops = [client.actor(f"t{i}").loop(place.name, "fair", wait_ms, LEASE_MS, 8, 4, folder)
+    loops = [client.actor(f"t{i}").loop(place.name, "fair", wait_ms, LEASE_MS, ROUNDS, 4, folder)
              for i, wait_ms in enumerate((60000, 60000, 60000, 60000, 25)) for client in (one, other)]
-    words = [loop.wait(60) for loop in loops]
+    words = [loop.wait(LOOPS) for loop in loops]
     assert all(word[0] == "ok" and word[3] == "0" for word in words), words
-    assert all(word[1] == "8" for word in words[:8]), words
+    assert all(word[1] == str(ROUNDS) for word in words[:8]), words
     grants, busy = (sum(int(word[i]) for word in words) for i in (1, 2))
     place.note(f"{grants} grants, {busy} gave up, 0 clashes")
     until(lambda: queued(place) == 0, "the queue is empty", 10)

@@ -2,6 +2,7 @@
 """Fences beside RFencedLock's tokens: each is above all that were given before, whichever library gave them."""
 import pytest
 
+from agents import LOOPS, ROUNDS
 from test_kinds import LEASE_MS, pairs
 
 
@@ -60,7 +61,7 @@ def test_crowd(place, first, second, url):
     """The fence is checked inside, where only one is: eight owners of both."""
     one, other = (place.client(library, url=url) for library in (first, second))
     folder = place.folder()
-    loops = [client.actor(f"t{i}").loop(place.name, "fenced", -1, LEASE_MS, 8, 2, folder)
+    loops = [client.actor(f"t{i}").loop(place.name, "fenced", -1, LEASE_MS, ROUNDS, 2, folder)
              for i in range(4) for client in (one, other)]
     for loop in loops:
-        assert loop.wait(60) == ["ok", "8", "0", "0"]
+        assert loop.wait(LOOPS) == ["ok", str(ROUNDS), "0", "0"]

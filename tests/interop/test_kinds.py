@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from agents import until
+from agents import LOOPS, ROUNDS, until
 from conftest import milliseconds
 
 LIBRARIES = ("redisson", "holdfast")
@@ -82,17 +82,19 @@ def test_expires(place, first, second, held, wanted):
 
 
 @pairs
-@pytest.mark.parametrize("kind", ["mutex", "fair", "reader", "writer"])
-def test_watchdog(place, first, second, kind):
+def test_watchdog(place, first, second):
     """Without a lease it is renewed, and nobody comes in however long that is."""
-    other = "writer" if kind == "reader" else kind
-    a = place.actor(first, options=(1500,))
-    b = place.actor(second, options=(1500,))
-    a.take(place.name, kind)
-    assert b.acquire(place.name, other, 5000, LEASE_MS) == "busy"
-    a.give(place.name, kind)
-    b.take(place.name, other, 5000, LEASE_MS)
-    b.give(place.name, other)
+    one, other = place.client(first, options=(1500,)), place.client(second, options=(1500,))
+    kinds = [("mutex", "mutex"), ("fair", "fair"), ("reader", "writer"), ("writer", "writer")]
+    waits = []
+    for held, wanted in kinds:
+        one.actor(held).take(place.name + held, held)
+        waits.append(other.actor(held).start(place.name + held, wanted, 5000, LEASE_MS))
+    assert [wait.word() for wait in waits] == ["busy"] * len(kinds)
+    for held, wanted in kinds:
+        one.actor(held).give(place.name + held, held)
+        other.actor(held).take(place.name + held, wanted, 5000, LEASE_MS)
+        other.actor(held).give(place.name + held, wanted)
 
 
 @pairs
@@ -112,6 +114,95 @@ def test_forced(place, first, second, kind):
     place.note(f"woken after {milliseconds(forced, waiting.came)} ms")
     assert a.release(place.name, kind) == "lost"
     c.give(place.name, waits_for)
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair", "writer"])
+def test_force_is_told(place, kind):
+    """Whose lock Redisson has freed by force learns of it at the next renewal."""
+    a, b = place.actor("holdfast", options=(1500,)), place.actor("redisson")
+    a.take(place.name, kind)
+    time.sleep(0.7)
+    assert a.left(place.name, kind) > 0
+    forced = time.monotonic()
+    assert b.force(place.name, kind) == "ok"
+    until(lambda: a.left(place.name, kind) == 0, "it is told", 5)
+    place.note(f"told after {milliseconds(forced, time.monotonic())} ms, lease 1500")
+    assert a.release(place.name, kind) == "lost"
+
+
+@pytest.mark.parametrize("waiter", LIBRARIES)
+@pytest.mark.parametrize("held,wanted", [("mutex", "mutex"), ("fair", "fair"), ("writer", "reader")])
+def test_kept(place, waiter, held, wanted):
+    """What stays taken for a while after its release (--at-least) is free then, and not at the end of the lease that a
+    waiter saw."""
+    b = place.actor(waiter)
+    options = {"fair": ["--fair"], "writer": ["-x"]}.get(held, [])
+    start = time.monotonic()
+    run = place.begin("run", *options, "--at-least", "2500ms", place.name, "sleep", "0.5")
+    until(lambda: place.redis.exists(place.name), "it is held")
+    waiting = b.start(place.name, wanted, 60000, LEASE_MS)
+    assert run.wait(20) == 0
+    assert not waiting.done()
+    waiting.ok(15)
+    place.note(f"free after {milliseconds(start, waiting.came)} ms of 2500")
+    assert 2.3 < waiting.came - start < 8
+    b.give(place.name, wanted)
+
+
+@pytest.mark.parametrize("waiter", LIBRARIES)
+def test_spin_lock(place, waiter):
+    """Redisson's spin lock tells nobody of its release: who waits comes in at the end of the lease that it saw."""
+    a, b = place.actor("redisson"), place.actor(waiter)
+    a.take(place.name, "spin", 0, 3000)
+    waiting = b.start(place.name, "mutex", 60000, LEASE_MS)
+    time.sleep(0.3)
+    a.give(place.name, "spin")
+    start = time.monotonic()
+    waiting.ok(10)
+    place.note(f"in {milliseconds(start, waiting.came)} ms after a release that nobody was told of, lease 3000")
+    assert a.acquire(place.name, "spin", 0, LEASE_MS) == "busy"
+    b.give(place.name, "mutex")
+    a.take(place.name, "spin", 0, LEASE_MS)
+    a.give(place.name, "spin")
+
+
+ODD = ["a{b}c", "{tag}", "colon:{x}:y", "100%-%s", "Gr\u00fc\u00dfe", "quote'\"\\"]
+
+
+@pytest.mark.parametrize("first,second", [("holdfast", "redisson"), ("redisson", "holdfast")])
+@pytest.mark.parametrize("odd", ODD, ids=["braces", "tag", "colons", "percents", "utf8", "quotes"])
+def test_odd_names(place, first, second, odd):
+    """The same name is the same keys and channels, whatever is in it."""
+    a, b = place.actor(first), place.actor(second)
+    for held, wanted in KINDS:
+        name = f"{place.name}-{odd}-{held}-{wanted}"
+        a.take(name, held, 10000, LEASE_MS)
+        assert b.acquire(name, wanted, 0, LEASE_MS) == "busy"
+        waiting = b.start(name, wanted, 60000, LEASE_MS)
+        time.sleep(0.15)
+        a.give(name, held)
+        waiting.ok(SOON)
+        b.give(name, wanted)
+        place.redis.delete(name)
+
+
+def test_prefix(place):
+    """With ?prefix= a name is what Redisson finds behind the prefix."""
+    a, b = place.actor("holdfast", url="?prefix=app:"), place.actor("redisson")
+    for kind in ("mutex", "fair", "writer", "semaphore:1"):
+        name = place.name + kind[:3]
+        a.take(name, kind, 0, LEASE_MS)
+        waiting = b.start("app:" + name, kind, 60000, LEASE_MS)
+        time.sleep(0.2)
+        assert not waiting.done()
+        a.give(name, kind)
+        waiting.ok(SOON)
+        assert a.acquire(name, kind, 0, LEASE_MS) == "busy"
+        waiting = a.start(name, kind, 60000, LEASE_MS)
+        time.sleep(0.2)
+        b.give("app:" + name, kind)
+        waiting.ok(SOON)
+        a.give(name, kind)
 
 
 @pairs
@@ -134,10 +225,10 @@ def test_reentrant_holder(place, first, second):
 def test_many_in_turn(place, first, second):
     """Twelve owners of both take turns at a folder that only one may be in."""
     one, other = place.client(first), place.client(second)
-    loops = [client.actor(f"t{i}").loop(place.name, "mutex", -1, LEASE_MS, 8, 5, place.folder())
+    loops = [client.actor(f"t{i}").loop(place.name, "mutex", -1, LEASE_MS, ROUNDS, 5, place.folder())
              for i in range(6) for client in (one, other)]
     for loop in loops:
-        assert loop.wait(60) == ["ok", "8", "0", "0"]
+        assert loop.wait(LOOPS) == ["ok", str(ROUNDS), "0", "0"]
 
 
 @pytest.mark.parametrize("first,second", [("holdfast", "redisson"), ("redisson", "holdfast")])

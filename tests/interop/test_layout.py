@@ -355,6 +355,59 @@ def test_our_fair_waiter(place):
     b.give(place.name, "fair")
 
 
+def test_our_place_outlives_their_subtraction(place):
+    """A waiter of Redisson's that has waited for long gets in, and takes its five minutes off the times of all behind
+    it: ours is not taken for dead, and comes down to its own length afterwards."""
+    queue, times = prefix("redisson_lock_queue", place.name), prefix("redisson_lock_timeout", place.name)
+    lay_mutex(place)
+    place.redis.rpush(queue, f"{OTHER}:3")
+    place.redis.zadd(times, {f"{OTHER}:3": (time.time() + 100) * 1000})
+    a = place.actor("holdfast")
+    waiting = a.start(place.name, "fair", 60000, LEASE_MS)
+    until(lambda: place.redis.llen(queue) == 2, "the waiter is in the queue")
+    ours = place.redis.lindex(queue, 1)
+    with place.redis.pipeline() as they:
+        they.delete(place.name).lpop(queue).zrem(times, f"{OTHER}:3").zincrby(times, -300000, ours)
+        they.hset(place.name, f"{OTHER}:3", 1).pexpire(place.name, LEASE_MS).execute()
+    assert place.redis.zscore(times, ours) > time.time() * 1000
+    until(lambda: place.redis.zscore(times, ours) < (time.time() + 6) * 1000, "its place is short again", 10)
+    assert place.redis.lrange(queue, 0, -1) == [ours]
+    place.redis.delete(place.name)
+    place.redis.publish(prefix("redisson_lock__channel", place.name) + ":" + ours.decode(), "0")
+    waiting.ok(5)
+    a.give(place.name, "fair")
+
+
+def test_our_dead_head_behind_their_holder(place):
+    """Redisson's holder tells the head of the queue, who is dead, and nobody else. The next one comes in all the
+    same."""
+    queue, times = prefix("redisson_lock_queue", place.name), prefix("redisson_lock_timeout", place.name)
+    dead = "2b7e9d64-0a55-8c0e-8b8f-7a1d3e5f9b10:17"
+    lay_mutex(place)
+    place.redis.rpush(queue, dead)
+    place.redis.zadd(times, {dead: int(time.time() * 1000) + 5000.5})
+    a = place.actor("holdfast")
+    waiting = a.start(place.name, "fair", 60000, LEASE_MS)
+    until(lambda: place.redis.llen(queue) == 2, "the waiter is in the queue")
+    time.sleep(0.5)  # it has subscribed, and looked once more
+    place.redis.delete(place.name)
+    place.redis.publish(prefix("redisson_lock__channel", place.name) + ":" + dead, "0")
+    waiting.ok(8)
+    a.give(place.name, "fair")
+
+
+def test_our_reader_leaves_with_its_lease(place):
+    """The time of the lock goes down to that of the readers that are left: Redisson's writers sleep by it."""
+    place.redis.hset(place.name, mapping={"mode": "read", f"{JAVA}:7": 1})
+    place.redis.set(suffix(place.name, f"{JAVA}:7:rwlock_timeout:1"), 1, px=9000)
+    place.redis.pexpire(place.name, 9000)
+    a = place.actor("holdfast")
+    a.take(place.name, "reader", 0, LEASE_MS)
+    assert place.redis.pttl(place.name) > 20000
+    a.give(place.name, "reader")
+    assert 0 < place.redis.pttl(place.name) <= 9000
+
+
 def test_our_readers_and_writer(place, heard):
     a, b = place.actor("holdfast"), place.actor("holdfast")
     a.take(place.name, "reader", 0, LEASE_MS)

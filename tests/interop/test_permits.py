@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agents import until
+from agents import LOOPS, ROUNDS, until
 from conftest import milliseconds
 from test_kinds import LEASE_MS, LIBRARIES, SOON, pairs
 
@@ -124,8 +124,8 @@ def test_crowd(place, first, second):
     """Owners of both with one permit or two in a folder that holds three."""
     one, other = place.client(first), place.client(second)
     folder = place.folder()
-    loops = [client.actor(f"t{i}").loop(place.name, kind(weight), -1, LEASE_MS, 8, 4, folder)
+    loops = [client.actor(f"t{i}").loop(place.name, kind(weight), -1, LEASE_MS, ROUNDS, 4, folder)
              for i, weight in enumerate((1, 1, 2, 2)) for client in (one, other)]
     for loop in loops:
-        assert loop.wait(60) == ["ok", "8", "0", "0"]
+        assert loop.wait(LOOPS) == ["ok", str(ROUNDS), "0", "0"]
     assert (free(place), taken(place)) == (3, 0)

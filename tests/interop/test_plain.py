@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from agents import until
+from agents import LOOPS, ROUNDS, until
 from conftest import milliseconds
 from test_layout import broken, claims, listed
 
@@ -103,9 +103,9 @@ def test_turns(place, peer):
     """Six owners of both in a folder that only one may be in."""
     one, other = place.client("holdfast", url=PLAIN), place.client(peer)
     folder = place.folder()
-    loops = [client.actor(f"t{i}").loop(place.name, "mutex", 60000, LEASE_MS, 6, 4, folder)
+    loops = [client.actor(f"t{i}").loop(place.name, "mutex", 60000, LEASE_MS, ROUNDS, 4, folder)
              for i in range(3) for client in (one, other)]
     for loop in loops:
-        assert loop.wait(90) == ["ok", "6", "0", "0"]
+        assert loop.wait(LOOPS) == ["ok", str(ROUNDS), "0", "0"]
     until(lambda: not place.redis.exists(place.name), "the lock is free")
     assert not [key for key, ttl in place.server.keys(place.name).items() if ttl == -1], "something is left for ever"

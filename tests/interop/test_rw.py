@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from agents import until
+from agents import LOOPS, ROUNDS, until
 from conftest import milliseconds, sleep_until
 from test_kinds import LEASE_MS, LIBRARIES, SOON, pairs
 
@@ -139,7 +139,7 @@ def test_crowd(place, first, second):
     """Readers and writers of both in a folder that only readers share."""
     one, other = place.client(first), place.client(second)
     folder = place.folder()
-    loops = [client.actor(f"{kind}{i}").loop(place.name, kind, -1, LEASE_MS, 8, 4, folder)
+    loops = [client.actor(f"{kind}{i}").loop(place.name, kind, -1, LEASE_MS, ROUNDS, 4, folder)
              for kind, count in (("reader", 3), ("writer", 2)) for i in range(count) for client in (one, other)]
     for loop in loops:
-        assert loop.wait(60) == ["ok", "8", "0", "0"]
+        assert loop.wait(LOOPS) == ["ok", str(ROUNDS), "0", "0"]

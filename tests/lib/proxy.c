@@ -650,6 +650,7 @@ void proxy_refuse(proxy *p, bool refuse)
 {
     pthread_mutex_lock(&p->mutex);
     if (refuse && p->listener >= 0) {
+        shutdown(p->listener, SHUT_RDWR); /* our thread may be polling it, and a close alone would wait for that */
         close(p->listener);
         p->listener = -1;
     } else if (!refuse && p->listener < 0) {

@@ -482,34 +482,31 @@ static int64_t figure(const char *line, const char *what)
     return at ? strtoll(at + strlen(what), NULL, 10) : 0;
 }
 
+/* The figure `what` in the line that begins with `start` of a section of INFO; 0: there is no such line. */
+static int64_t figure_of(redis_server *s, const char *section, const char *start, const char *what)
+{
+    redisReply *reply = must(s, redis_ask(s, "INFO %s", section), section);
+    const char *line = strstr(reply->str, start);
+    int64_t     value = line ? figure(line, what) : 0;
+
+    freeReplyObject(reply);
+    return value;
+}
+
 int64_t redis_calls(redis_server *s, const char *command)
 {
-    redisReply *reply = must(s, redis_ask(s, "INFO commandstats"), "INFO commandstats");
-    char        start[64];
-    const char *line;
-    int64_t     calls = 0;
+    char start[64];
 
     snprintf(start, sizeof(start), "cmdstat_%s:", command);
-    line = strstr(reply->str, start);
-    if (line)
-        calls = figure(line, "calls=");
-    freeReplyObject(reply);
-    return calls;
+    return figure_of(s, "commandstats", start, "calls=");
 }
 
 int64_t redis_errors(redis_server *s, const char *prefix)
 {
-    redisReply *reply = must(s, redis_ask(s, "INFO errorstats"), "INFO errorstats");
-    char        start[64];
-    const char *line;
-    int64_t     count = 0;
+    char start[64];
 
     snprintf(start, sizeof(start), "errorstat_%s:", prefix);
-    line = strstr(reply->str, start);
-    if (line)
-        count = figure(line, "count=");
-    freeReplyObject(reply);
-    return count;
+    return figure_of(s, "errorstats", start, "count=");
 }
 
 /* What a script calls is counted by commandstats too, so that the few commands that clients send are summed up. */

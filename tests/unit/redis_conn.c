@@ -380,7 +380,7 @@ static void without_descriptors_it_is_told(void **state)
     hf__bed_close(&b);
 }
 
-/* More than the buffers of the system take, while the other side reads nothing for a moment; with a driver and without. */
+/* More than the buffers of the system take, while the other side reads nothing for a moment. */
 static void what_cannot_be_sent_at_once_is_sent_later(void **state)
 {
     const size_t size = 4 << 20;

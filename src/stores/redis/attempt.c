@@ -28,11 +28,16 @@ enum { REFUSED_LEFT = 1, REFUSED_OWNER, REFUSED_WHO, REFUSED_PLACE, REFUSED_EAR,
 static void take_grant(hf__verb *verb, const redisReply *reply)
 {
     hf_request *request = verb->request;
+    int64_t     lease_ms = hf__answer_number(reply->element[1], 0);
 
+    if (lease_ms <= 0) {
+        request->status = hf__answer_odd(verb->store->conn, &request->err);
+        return;
+    }
     request->verdict.answer = HF_GRANTED;
-    request->verdict.lease_ms = hf__answer_number(reply->element[1], 0);
+    request->verdict.lease_ms = lease_ms < HF_LEASE_MAX_MS ? lease_ms : HF_LEASE_MAX_MS;
     request->verdict.fence = hf__answer_number(reply->element[2], 0);
-    request->claim->mark = 0;
+    hf__mark_write(request->claim, 0);
     if (request->claim->fair)
         hf__places_forget(&verb->store->places, &request->claim->id);
 }
@@ -62,7 +67,7 @@ static void take_holder(hf_holder *holder, const redisReply *reply)
         cut_copy(holder->note, sizeof holder->note, note);
     if (who->len > 0 && fence > SERVER_TIME_US * HF_US_PER_MS)
         holder->since_ms = fence / HF_US_PER_MS;
-    holder->left_ms = left_ms >= 0 ? left_ms : HF_LEASE_MAX_MS;
+    holder->left_ms = left_ms >= 0 && left_ms < HF_LEASE_MAX_MS ? left_ms : HF_LEASE_MAX_MS;
 }
 
 /* Nobody will tell: a random time within a bound that grows, so that many who wait do not come at once. */
@@ -80,9 +85,9 @@ static void set_wait(hf__verb *verb, int64_t left_ms, int ear)
 {
     hf_request *request = verb->request;
     hf_claim   *claim = request->claim;
-    int64_t     again_ms = left_ms >= 0 ? left_ms + 1 : NEVER_MS;
+    int64_t     again_ms = left_ms >= 0 && left_ms < HF_LEASE_MAX_MS ? left_ms + 1 : NEVER_MS;
     bool        plain = verb->store->config.layout == HF__LAYOUT_PLAIN;
-    int         polls = hf__mark_polls(claim->mark);
+    int         polls = hf__mark_polls(hf__mark_read(claim));
 
     if (request->verdict.place > 0 && again_ms > claim->lease_ms / 3)
         again_ms = claim->lease_ms / 3;
@@ -94,7 +99,7 @@ static void set_wait(hf__verb *verb, int64_t left_ms, int ear)
         polls = 0;
     }
     request->verdict.again_ms = again_ms;
-    claim->mark = hf__mark_make_polling(plain ? HF__EAR_OWN : (enum hf__redis_ear)ear, verb->seen, polls);
+    hf__mark_write(claim, hf__mark_make_polling(plain ? HF__EAR_OWN : (enum hf__redis_ear)ear, verb->seen, polls));
 }
 
 static void take_refusal(hf__verb *verb, const redisReply *reply)
@@ -112,7 +117,8 @@ static void take_refusal(hf__verb *verb, const redisReply *reply)
     take_holder(&verdict->holder, reply);
     set_wait(verb, hf__answer_number(reply->element[REFUSED_LEFT], -1),
              (int)hf__answer_number(reply->element[REFUSED_EAR], 1) & 3);
-    if (request->claim->fair && verdict->place > 0)
+    /* A place with a shorter lease is renewed by its attempts often enough. */
+    if (verdict->place > 0 && request->claim->lease_ms >= verb->store->config.fair_wait_ms)
         hf__places_note(&verb->store->places, request->claim);
 }
 
@@ -188,14 +194,14 @@ static void add_terms(hf__verb *verb, enum stand stand)
 
 static enum stand queueing(const hf__verb *verb)
 {
-    return verb->request->queue ? STAND : STAND_NOT;
+    if (!verb->request->queue)
+        return STAND_NOT;
+    return verb->request->yield ? STAND_YIELDING : STAND;
 }
 
 static enum stand in_line(const hf__verb *verb)
 {
-    if (!verb->request->queue || hf__news_refused(verb->store->news))
-        return STAND_NOT;
-    return verb->request->yield ? STAND_YIELDING : STAND;
+    return hf__news_refused(verb->store->news) ? STAND_NOT : queueing(verb);
 }
 
 static void begin_mutex(hf__verb *verb)
@@ -298,11 +304,21 @@ static bool is_impossible(hf_request *request)
     return false;
 }
 
+/* Where no news is heard nobody can be seen to wait, but for permits: who is to give way leaves the lock alone for a
+ * while, in which others may come by. */
+static bool gives_way_unseen(const hf__redis *store, hf_request *request)
+{
+    if (!request->yield || request->claim->kind == HF_KIND_SEMAPHORE || !hf__news_refused(store->news))
+        return false;
+    request->verdict = (hf_verdict){.answer = HF_REFUSED, .again_ms = poll_ms(0)};
+    return refuse_at_once(request, HF_OK);
+}
+
 void hf__redis_attempt(hf__redis *store, hf_request *request)
 {
     hf__verb *verb;
 
-    if (is_impossible(request))
+    if (is_impossible(request) || gives_way_unseen(store, request))
         return;
     verb = hf__verb_new(store, request, take_answer, 9);
     if (verb == NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading a redis URL. Each part is checked here, so that nobody after it meets a value that cannot be. See config.h. */
+/* Reading a redis URL. Each part is checked here: nobody after it meets a value that cannot be. See config.h. */
 #include "stores/redis/config.h"
 
 #include <errno.h>

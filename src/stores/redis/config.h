@@ -5,9 +5,9 @@
  *      redis://[user[:password]@]host[:port][,host[:port]...][/db]      rediss:// the same over TLS
  *      redis+unix:///path/of/the/socket[?db=n]
  *
- * Options: layout, prefix, fence, news, fair-wait, client-name, password, password-file, db; of rediss also ca, cert,
- * key and tls-name. A password may also stand in the environment, in HOLDFAST_REDIS_PASSWORD; the URL's comes first,
- * then the file's. Several hosts are several addresses of one master: the one that is no replica is used.
+ * Options: layout, prefix, fence, fence-keep, news, fair-wait, client-name, password, password-file, db; of rediss also
+ * ca, cert, key and tls-name. A password may also stand in the environment, in HOLDFAST_REDIS_PASSWORD; the URL's comes
+ * first, then the file's. Several hosts are several addresses of one master: the one that is no replica is used.
  *
  * A config does not change after it was read: any thread may look at it.
  */

@@ -223,8 +223,9 @@ static bool follow(hf__conn *conn, const atomic_bool *finished, int64_t until_us
 static void lead(hf__conn *conn, const atomic_bool *finished, int64_t until_us)
 {
     conn->leading = true;
-    while (!atomic_load(finished) && conn->queue.head < conn->queue.tail && !conn->closing && hf__now_us() < until_us)
+    do
         hf__conn_step(conn, until_us);
+    while (!atomic_load(finished) && conn->queue.head < conn->queue.tail && !conn->closing && hf__now_us() < until_us);
     conn->leading = false;
 }
 

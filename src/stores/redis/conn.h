@@ -48,7 +48,7 @@ struct hf__command {
 
 /* Connects and says hello; blocks until deadline_us at most. `config`, `env` and `pump` must outlive it. */
 int  hf__conn_new(hf__conn **conn, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
-                   int64_t deadline_us, hf_error *err);
+                  int64_t deadline_us, hf_error *err);
 void hf__conn_free(hf__conn *conn); /* completes all that is pending, without an answer. NULL is allowed */
 
 /* `driven`: the caller calls hf__conn_drive() at once, until command->deadline_us; nothing is sent before. Else it is
@@ -75,7 +75,7 @@ void hf__conn_distrust(hf__conn *conn);
 /* What the server last connected to said of itself. */
 void hf__conn_facts(hf__conn *conn, hf__redis_facts *facts);
 
-/* How often a new connection was made since the first: who was subscribed or had scripts loaded may have to do it again. */
+/* How often a new connection was made since the first. */
 uint64_t hf__conn_generation(const hf__conn *conn);
 
 /* The server's clock minus ours (hf__now_us), in microseconds, as estimated when we last heard of it. */

@@ -2,8 +2,8 @@
 /*
  * The inside of a connection, for conn.c (who drives) and traffic.c (what a driver does).
  *
- * Two roles, each had by one thread at a time, without the mutex while it is in a system call: he who leads connects and
- * reads; he who sends writes. Whoever has the mutex and finds a role free may take it. The link is replaced only by who
+ * Two roles, each had by one thread at a time, without the mutex while it is in a system call: who leads connects and
+ * reads; who sends writes. Whoever has the mutex and finds a role free may take it. The link is replaced only by who
  * leads while nobody sends.
  */
 #ifndef HF_STORES_REDIS_CONN_PARTS_H

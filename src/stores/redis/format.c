@@ -1,34 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands in RESP, of whole words: names may hold any byte. See link.h. */
+/* Commands in RESP, of whole words, by hiredis: names may hold any byte. See link.h. */
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include <hiredis/hiredis.h>
 
 #include "stores/redis/link.h"
 
 #define WORDS_MAX 16
-#define HEAD_ROOM 24 /* "$", a length, CR LF, and the CR LF behind the word */
 
 char *hf__redis_format(size_t *len, size_t count, const char *const words[], const size_t lens[])
 {
-    size_t room = HEAD_ROOM, used;
-    char  *text;
+    char *text;
+    int   made = redisFormatCommandArgv(&text, (int)count, (const char **)words, lens);
 
-    for (size_t i = 0; i < count; i++)
-        room += lens[i] + HEAD_ROOM + 4;
-    text = malloc(room);
-    if (text == NULL)
+    if (made < 0)
         return NULL;
-    used = (size_t)sprintf(text, "*%zu\r\n", count);
-    for (size_t i = 0; i < count; i++) {
-        used += (size_t)sprintf(text + used, "$%zu\r\n", lens[i]);
-        memcpy(text + used, words[i], lens[i]);
-        used += lens[i];
-        memcpy(text + used, "\r\n", 2);
-        used += 2;
-    }
-    *len = used;
+    *len = (size_t)made;
     return text;
 }
 

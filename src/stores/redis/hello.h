@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is said first on a connection, in one write: who we are (AUTH), which database (SELECT), a name for whoever looks
- * at CLIENT LIST, and questions about the server. And what its answers mean: which of them end the connection, with
- * which remedy, and what is only a pity (a server or an ACL that will not tell the time or INFO).
+ * What is said first on a connection, in one write: who we are (AUTH), which database (SELECT), a name for those who
+ * look at CLIENT LIST, and questions about the server. And what its answers mean: which of them end the connection,
+ * with which remedy, and what is only a pity (a server or an ACL that will not tell the time or INFO).
  */
 #ifndef HF_STORES_REDIS_HELLO_H
 #define HF_STORES_REDIS_HELLO_H

@@ -11,6 +11,11 @@
 #define ROOM_MIN 256
 #define UUID_LEN (HF__UUID_TEXT - 1)
 
+const char hf__layout_pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
+
 void hf__text_finish(hf__text *text)
 {
     if (!text->borrowed)
@@ -18,8 +23,7 @@ void hf__text_finish(hf__text *text)
     *text = (hf__text){.bytes = NULL};
 }
 
-/* Room for `more` bytes and the NUL. */
-static bool make_room(hf__text *text, size_t more)
+bool hf__text_reserve(hf__text *text, size_t more)
 {
     size_t room = text->room > 0 ? text->room : ROOM_MIN;
     char  *bytes;
@@ -45,7 +49,7 @@ static bool make_room(hf__text *text, size_t more)
 
 bool hf__layout_add(hf__text *text, const void *bytes, size_t len)
 {
-    if (!make_room(text, len))
+    if (!hf__text_has_room(text, len) && !hf__text_reserve(text, len))
         return false;
     memcpy(text->bytes + text->len, bytes, len);
     text->len += len;
@@ -86,10 +90,11 @@ static uint64_t half_of(const unsigned char *bytes)
     return half;
 }
 
+/* Two at a time: it is done for each command. */
 static void digits_of(uint64_t half, char *out)
 {
-    for (size_t i = HALF_DIGITS; i-- > 0; half /= 10)
-        out[i] = (char)('0' + half % 10);
+    for (size_t i = HALF_DIGITS; i > 0; i -= 2, half /= 100)
+        memcpy(out + i - 2, hf__layout_pairs + half % 100 * 2, 2);
 }
 
 void hf__layout_owner(const hf_id *client, const hf_claim *claim, char owner[HF__OWNER_TEXT])
@@ -180,7 +185,7 @@ static const char *shared_channel(const hf_claim *claim)
 
 bool hf__layout_ear(hf__text *text, const char *key_prefix, const hf_id *client, const hf_claim *claim, bool *needed)
 {
-    enum hf__redis_ear ear = hf__mark_ear(claim->mark);
+    enum hf__redis_ear ear = hf__mark_ear(hf__mark_read(claim));
     hf__text           name = {.bytes = NULL};
     char               owner[HF__OWNER_TEXT];
     bool               whole;

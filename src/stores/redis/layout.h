@@ -97,6 +97,18 @@ static inline int64_t hf__mark_seen(int64_t mark)
     return mark >> 6;
 }
 
+/* The core may have another thread begin a waiter's attempt while the waiter still watches: what it hears then may be
+ * of either attempt, but it is no torn number. */
+static inline int64_t hf__mark_read(const hf_claim *claim)
+{
+    return __atomic_load_n(&claim->mark, __ATOMIC_RELAXED);
+}
+
+static inline void hf__mark_write(hf_claim *claim, int64_t mark)
+{
+    __atomic_store_n(&claim->mark, mark, __ATOMIC_RELAXED);
+}
+
 /* A growing piece of text for keys and commands; starts zeroed, or with `borrowed` room of the caller's, which it
  * leaves when it outgrows it. */
 typedef struct hf__text {
@@ -107,6 +119,16 @@ typedef struct hf__text {
 } hf__text;
 
 void hf__text_finish(hf__text *text);
+
+extern const char hf__layout_pairs[]; /* "00" to "99" */
+
+static inline bool hf__text_has_room(const hf__text *text, size_t more)
+{
+    return !text->failed && text->room > text->len + more;
+}
+
+/* Room for `more` bytes and the NUL. False: no memory, now or before. */
+bool hf__text_reserve(hf__text *text, size_t more);
 
 void hf__layout_uuid(const hf_id *client, char uuid[HF__UUID_TEXT]);
 void hf__layout_owner(const hf_id *client, const hf_claim *claim, char owner[HF__OWNER_TEXT]);

@@ -3,8 +3,8 @@
  * One connection: a socket, TLS where the URL asks for it, the hello, and hiredis's reader with bounds.
  *
  * Opening never blocks by itself: a link that is opening is moved on by hf__link_advance(), and says what to poll for
- * meanwhile. Names are resolved on a helper thread, which is left behind when it takes too long; addresses and hosts are
- * tried in turn inside one deadline. hf__link_open() does all that and blocks.
+ * meanwhile. Names are resolved on a helper thread, which is left behind when it takes too long; addresses and hosts
+ * are tried in turn inside one deadline. hf__link_open() does all that and blocks.
  *
  * Once open there is a writing half (queue, flush, unsent) and a reading half (fill, next). One thread at a time may be
  * in each half, and one may write while another reads. Opening, closing and resetting want both.
@@ -82,8 +82,8 @@ bool hf__link_unsent(const hf__link *link); /* something is left: flush again on
 
 /* ---- reading ---- */
 
-/* One receive; waits for it until until_us (0: not at all). 1: bytes came, see hf__link_next(). 0: none came, and perhaps
- * it is not yet until_us: it looks up every 100 ms. < 0: broken or closed by the server. */
+/* One receive; waits for it until until_us (0: not at all). 1: bytes came, see hf__link_next(). 0: none came, and
+ * perhaps it is not yet until_us: it looks up every 100 ms. < 0: broken or closed by the server. */
 int hf__link_fill(hf__link *link, int64_t until_us, hf_error *err);
 
 /* The next whole reply, to be freed by freeReplyObject(), or NULL: none yet. HF_OK; < 0: what came is no RESP, or

@@ -133,8 +133,8 @@ static bool wish_for(const hf__news *news, const hf_claim *claim, hf__text *text
 {
     bool needed = false;
 
-    *wish = (hf__ear_wish){.fair = hf__mark_ear(claim->mark) == HF__EAR_FAIR};
-    if (hf__mark_ear(claim->mark) == HF__EAR_OWN)
+    *wish = (hf__ear_wish){.fair = hf__mark_ear(hf__mark_read(claim)) == HF__EAR_FAIR};
+    if (hf__mark_ear(hf__mark_read(claim)) == HF__EAR_OWN)
         return true;
     if (!hf__layout_ear(text, news->config->prefix, &news->env->client, claim, &needed))
         return false;
@@ -156,7 +156,7 @@ void hf__news_watch(hf__news *news, const hf_claim *claim, bool dozes)
         return;
     }
     pthread_mutex_lock(&news->mutex);
-    missed = hf__ears_watch(&news->ears, claim, hf__mark_seen(claim->mark), dozes, &wish);
+    missed = hf__ears_watch(&news->ears, claim, hf__mark_seen(hf__mark_read(claim)), dozes, &wish);
     if (news->ears.todo != NULL)
         hf__newsline_send(news, hf__now_us());
     hf__newsline_arm(news);

@@ -13,7 +13,7 @@ typedef struct hf__park {
     atomic_int word; /* 0: sleep */
 } hf__park;
 
-/* Sleeps until the word is not 0, and returns it, or until until_us (or earlier, see HF_WAIT_SLICE_MS), and returns 0. */
+/* Sleeps until the word is not 0, and returns it; or until until_us (or earlier, HF_WAIT_SLICE_MS), and returns 0. */
 int hf__park_sleep(hf__park *park, int64_t until_us);
 
 /* In two steps, so that the second can be made when all locks are gone; it takes the address only as a number, so what

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Commands in the order in which they are answered: first those that were sent, then those that were not. A sent one that
- * was given up keeps its place, empty, until the answer that nobody wants has come; an unsent one leaves none. No locks:
- * they are the connection's.
+ * Commands in the order in which they are answered: first those that were sent, then those that were not. A sent one
+ * that was given up keeps its place, empty, until the answer that nobody wants has come; an unsent one leaves none. No
+ * locks: they are the connection's.
  */
 #ifndef HF_STORES_REDIS_PIPELINE_H
 #define HF_STORES_REDIS_PIPELINE_H

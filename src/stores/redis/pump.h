@@ -7,8 +7,8 @@
  * added, when its descriptor is ready, when its time has come, and when it was woken; also for no reason. A step must
  * not block, since the other parts wait meanwhile.
  *
- * A descriptor may be closed by another thread while the pump polls it: what poll() says of it is a hint, so a part that
- * steps looks at its own state under its own lock first. When somebody else reads from the descriptor now, the part
+ * A descriptor may be closed by another thread while the pump polls it: what poll() says of it is a hint, so a part
+ * looks at its own state under its own lock first. When somebody else reads from the descriptor now, the part
  * names none (fd -1) until it is woken.
  */
 #ifndef HF_STORES_REDIS_PUMP_H

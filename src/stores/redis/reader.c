@@ -1,20 +1,60 @@
 /* SPDX-License-Identifier: MIT */
-/* See reader.h. hiredis's functions do the work; ours count before they are called, and say no by NULL. */
+/*
+ * See reader.h. The functions that make replies count first, and say no by NULL. Arrays and numbers, of which most
+ * answers are made, are allocated here as hiredis does it, but by malloc(): its calloc() keeps no lists of what was
+ * freed a moment ago.
+ */
 #include "stores/redis/reader.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char beyond[] = "a reply beyond all bounds, or no memory for it";
+
+/* In its place in the array that is being read, if it is part of one. */
+static redisReply *make(const redisReadTask *task, int type)
+{
+    redisReply *reply = malloc(sizeof *reply);
+
+    if (reply == NULL)
+        return NULL;
+    *reply = (redisReply){.type = type};
+    if (task->parent != NULL)
+        ((redisReply *)task->parent->obj)->element[task->idx] = reply;
+    return reply;
+}
+
+static void *create_integer(const redisReadTask *task, long long value)
+{
+    redisReply *reply = make(task, REDIS_REPLY_INTEGER);
+
+    if (reply != NULL)
+        reply->integer = value;
+    return reply;
+}
 
 static void *create_array(const redisReadTask *task, int count)
 {
     hf__reader *reader = task->privdata;
     size_t      more = count > 0 ? (size_t)count : 0;
+    redisReply *reply;
 
     if (more > HF__READER_ELEMENTS - reader->elements)
         return NULL;
     reader->elements += more;
-    return reader->behind.createArray(task, count);
+    reply = make(task, REDIS_REPLY_ARRAY);
+    if (reply == NULL || more == 0)
+        return reply;
+    reply->element = malloc((more + 1) * sizeof(redisReply *)); /* one more, or a compiler makes it calloc() again */
+    if (reply->element == NULL) {
+        if (task->parent != NULL)
+            ((redisReply *)task->parent->obj)->element[task->idx] = NULL;
+        free(reply);
+        return NULL;
+    }
+    memset(reply->element, 0, more * sizeof(redisReply *));
+    reply->elements = more;
+    return reply;
 }
 
 static void *create_string(const redisReadTask *task, char *text, size_t len)
@@ -36,6 +76,7 @@ bool hf__reader_init(hf__reader *reader)
     reader->behind = reader->functions = *reader->reader->fn;
     reader->functions.createArray = create_array;
     reader->functions.createString = create_string;
+    reader->functions.createInteger = create_integer;
     reader->reader->fn = &reader->functions;
     reader->reader->privdata = reader;
     return true;

@@ -43,7 +43,7 @@ static void begin_rw(hf__verb *verb)
 {
     const hf_request *request = verb->request;
 
-    hf__verb_script(verb, &hf__script_release_rw, 5, 6);
+    hf__verb_script(verb, &hf__script_release_rw, 5, 7);
     hf__verb_lock(verb);
     hf__verb_key(verb, HF__WAKE);
     hf__verb_reader(verb);
@@ -54,6 +54,7 @@ static void begin_rw(hf__verb *verb)
     hf__resp_text(&verb->text, request->claim->mode == HF_MODE_EXCLUSIVE ? "1" : "0");
     add_terms(verb);
     hf__resp_text(&verb->text, request->to_shared ? "1" : "0");
+    hf__resp_number(&verb->text, request->claim->lease_ms);
 }
 
 static void begin_permits(hf__verb *verb)

@@ -8,43 +8,76 @@
 #include "base/error.h"
 
 #define NUMBER_ROOM 24
+#define HEAD_ROOM (NUMBER_ROOM + 3)
 
-/* In decimal, from the end of `out`; returns where it begins. */
+/* In decimal, from the end of `out`; returns where it begins. Two digits at a time: a command has thirty numbers. */
 static char *number_text(char out[NUMBER_ROOM], uint64_t number)
 {
     char *at = out + NUMBER_ROOM;
 
-    do
-        *--at = (char)('0' + number % 10);
-    while ((number /= 10) > 0);
+    for (; number >= 100; number /= 100) {
+        at -= 2;
+        memcpy(at, hf__layout_pairs + number % 100 * 2, 2);
+    }
+    *--at = (char)('0' + number % 10);
+    if (number >= 10)
+        *--at = (char)('0' + number / 10);
     return at;
 }
 
-static void add_head(hf__text *text, char sign, size_t count)
+/* "$12" CR LF to `out`, which has HEAD_ROOM; returns its end. */
+static char *put_head(char *out, char sign, size_t count)
 {
-    char  digits[NUMBER_ROOM];
-    char *at = number_text(digits, count);
-    char  head[NUMBER_ROOM + 3];
-    char *end = head;
+    char digits[NUMBER_ROOM];
 
-    *end++ = sign;
-    memcpy(end, at, (size_t)(digits + NUMBER_ROOM - at));
-    end += digits + NUMBER_ROOM - at;
-    *end++ = '\r';
-    *end++ = '\n';
-    hf__layout_add(text, head, (size_t)(end - head));
+    *out++ = sign;
+    if (count < 10) {
+        *out++ = (char)('0' + count);
+    } else if (count < 100) {
+        memcpy(out, hf__layout_pairs + count * 2, 2);
+        out += 2;
+    } else {
+        for (const char *at = number_text(digits, count); at < digits + NUMBER_ROOM;)
+            *out++ = *at++;
+    }
+    *out++ = '\r';
+    *out++ = '\n';
+    return out;
+}
+
+static char *put(char *out, const void *bytes, size_t len)
+{
+    memcpy(out, bytes, len);
+    return out + len;
+}
+
+/* The head of a string of `len` bytes, to be followed by these and by string_end(); NULL: no memory. */
+static char *string_begin(hf__text *text, size_t len)
+{
+    if (!hf__text_has_room(text, len + HEAD_ROOM + 2) && !hf__text_reserve(text, len + HEAD_ROOM + 2))
+        return NULL;
+    return put_head(text->bytes + text->len, '$', len);
+}
+
+static void string_end(hf__text *text, char *end)
+{
+    memcpy(end, "\r\n", 3);
+    text->len = (size_t)(end + 2 - text->bytes);
 }
 
 void hf__resp_begin(hf__text *text, size_t args)
 {
-    add_head(text, '*', args);
+    char head[HEAD_ROOM];
+
+    hf__layout_add(text, head, (size_t)(put_head(head, '*', args) - head));
 }
 
 void hf__resp_bytes(hf__text *text, const void *bytes, size_t len)
 {
-    add_head(text, '$', len);
-    hf__layout_add(text, bytes, len);
-    hf__layout_add(text, "\r\n", 2);
+    char *out = string_begin(text, len);
+
+    if (out != NULL)
+        string_end(text, put(out, bytes, len));
 }
 
 void hf__resp_text(hf__text *text, const char *string)
@@ -65,16 +98,43 @@ void hf__resp_number(hf__text *text, int64_t number)
 
 void hf__resp_prefix(hf__text *text, const char *prefix, const char *name, size_t len)
 {
-    add_head(text, '$', strlen(prefix) + 1 + len + hf__layout_brackets(name, len));
-    hf__layout_prefix(text, prefix, name, len);
-    hf__layout_add(text, "\r\n", 2);
+    hf__resp_prefix_and(text, prefix, name, len, NULL, 0);
+}
+
+void hf__resp_prefix_and(hf__text *text, const char *prefix, const char *name, size_t len, const char *end,
+                         size_t end_len)
+{
+    size_t brackets = hf__layout_brackets(name, len), prefix_len = strlen(prefix);
+    char  *out = string_begin(text, prefix_len + 1 + len + brackets + end_len);
+
+    if (out == NULL)
+        return;
+    out = put(out, prefix, prefix_len);
+    *out++ = ':';
+    if (brackets > 0)
+        *out++ = '{';
+    out = put(out, name, len);
+    if (brackets > 0)
+        *out++ = '}';
+    if (end_len > 0)
+        out = put(out, end, end_len);
+    string_end(text, out);
 }
 
 void hf__resp_suffix(hf__text *text, const char *name, size_t len, const char *suffix)
 {
-    add_head(text, '$', len + 1 + strlen(suffix) + hf__layout_brackets(name, len));
-    hf__layout_suffix(text, name, len, suffix);
-    hf__layout_add(text, "\r\n", 2);
+    size_t brackets = hf__layout_brackets(name, len), suffix_len = strlen(suffix);
+    char  *out = string_begin(text, len + 1 + suffix_len + brackets);
+
+    if (out == NULL)
+        return;
+    if (brackets > 0)
+        *out++ = '{';
+    out = put(out, name, len);
+    if (brackets > 0)
+        *out++ = '}';
+    *out++ = ':';
+    string_end(text, put(out, suffix, suffix_len));
 }
 
 void hf__resp_script(hf__text *text, const hf__script *script, size_t keys, size_t args)

@@ -40,6 +40,8 @@ void hf__resp_number(hf__text *text, int64_t number);
 
 /* A key made from the lock's name by Redisson's rules; `name` has the URL's prefix in it. */
 void hf__resp_prefix(hf__text *text, const char *prefix, const char *name, size_t len);
+void hf__resp_prefix_and(hf__text *text, const char *prefix, const char *name, size_t len, const char *end,
+                         size_t end_len);
 void hf__resp_suffix(hf__text *text, const char *name, size_t len, const char *suffix);
 
 /* EVALSHA <sha> <keys>; what follows is keys and then args, each by one of the above. */

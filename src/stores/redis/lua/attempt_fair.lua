@@ -81,11 +81,13 @@ end
 if place > 0 then
   local old, new = tonumber(redis.call('ZSCORE', KEYS[6], ARGV[1]) or 0), place_score(line, place - 1)
   if new > old or (new % 1 > old % 1) then
+    redis.call('ZREM', KEYS[6], '') -- where memory is full, a script that has written before may go on
     redis.call('ZADD', KEYS[6], string.format('%.1f', math.max(new, math.floor(old) + new % 1)), ARGV[1])
   end
 elseif ARGV[4] == '1' then
   local new = place_score(line, #line)
   local fresh, scores_fresh = keep(KEYS[5]), keep(KEYS[6])
+  redis.call('ZREM', KEYS[6], '')
   redis.call('ZADD', KEYS[6], string.format('%.1f', new), ARGV[1])
   if scores_fresh then
     redis.call('PEXPIRE', KEYS[6], DAY)
@@ -95,9 +97,7 @@ elseif ARGV[4] == '1' then
     redis.call('PEXPIRE', KEYS[5], DAY)
   end
   place = #line + 1
-  if ARGV[6] ~= '' and redis.pcall('HSET', KEYS[8], ARGV[1], ARGV[6]) == 1 then
-    redis.pcall('PEXPIRE', KEYS[8], DAY)
-  end
+  say(KEYS[8], ARGV[1], ARGV[6], DAY)
 end
 local before, left = holder, nil
 if holder then

@@ -26,6 +26,12 @@ end
 if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[4], KEYS[5]) == 0 then
   return grant()
 end
+-- The same where others stand in the line: whoever was told comes here, and the next one waits for him.
+if ARGV[4] ~= '2' and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
+  local answer = grant()
+  redis.call('ZREM', KEYS[4], ARGV[1])
+  return answer
+end
 if redis.call('EXISTS', KEYS[3]) == 1 then
   return {4}
 end
@@ -60,11 +66,7 @@ end
 
 local ear = 0
 if ARGV[4] ~= '0' then
-  local life = raise(KEYS[4], ARGV[2])
-  redis.call('ZADD', KEYS[4], 'NX', string.format('%.0f', us), ARGV[1])
-  if life == -2 then
-    redis.call('PEXPIRE', KEYS[4], ARGV[2])
-  end
+  enlist(KEYS[4], ARGV[2], us, ARGV[1], 'NX')
   if not ours(detail) and redis.call('ZRANGE', KEYS[4], 0, 0)[1] == ARGV[1] then
     ear = 1
   end

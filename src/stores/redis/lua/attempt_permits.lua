@@ -3,7 +3,8 @@
 --
 -- KEYS  1 free permits  2 permits that are out, by their ends (ms)  3 the last fence  4 the claim's tombstone
 --       5 who waits  6 what holders say of themselves  7 the fair queue (of a mutex of that name)  8 its scores
--- ARGV  1 owner  2 lease (ms)  3 not after (server's us)  4 '1': is noted as waiting when refused
+-- ARGV  1 owner  2 lease (ms)  3 not after (server's us)  4 '1': is noted as waiting when refused;
+--       '2': and be refused where another one waits, although there are permits
 --       5 how long a fence is kept (ms); '0': Redisson's counter  6 the claim's note, or ''  7 how many permits
 --       8 the limit  9 Redisson's channel  10 the claim's id, 16 bytes, which is its first permit
 -- Sets  the fence; the permits, whose scores end them; the count. What Holdfast makes lives for a day, or the lease;
@@ -47,16 +48,21 @@ if value then
   local ended = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms), 'LIMIT', 0, 1000)
   while #ended > 0 do
     redis.call('ZREM', KEYS[2], unpack(ended))
+    for i = 1, #ended do
+      redis.pcall('HDEL', KEYS[6], string.sub(ended[i], 1, 12))
+    end
     free = redis.call('INCRBY', KEYS[1], #ended)
     if free > 0 then
       redis.pcall('PUBLISH', ARGV[9], string.format('%.0f', free))
     end
     ended = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms), 'LIMIT', 0, 1000)
   end
-else
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms))
 end
 local out = redis.call('ZCARD', KEYS[2])
+if not value and out > 0 then
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms))
+  out = redis.call('ZCARD', KEYS[2])
+end
 if out == 0 and redis.call('EXISTS', KEYS[7]) == 1 then
   --#include part_queue.lua
   if head_of(KEYS[7], KEYS[8], ms, 5000, false) then
@@ -88,12 +94,17 @@ local function set_ends(ends)
   end
 end
 
--- Raises the lives of what Holdfast made. `made`: the count's key was not there, or has an end.
-local function live_on(made)
-  local life = string.format('%.0f', math.max(DAY, lease))
-  if made then
-    redis.call('PEXPIRE', KEYS[1], life)
-    redis.call('PEXPIRE', KEYS[2], life)
+-- How long what Holdfast makes lives: no shorter than other claims need it.
+local life = string.format('%.0f', math.max(DAY, lease, redis.call('PTTL', KEYS[2])))
+
+-- Raises the lives of what Holdfast made. What has no end keeps none; of the two either may be so, since Redisson's SET
+-- takes the end of the count away.
+local function live_on()
+  for i = 1, 2 do
+    local left = redis.call('PTTL', KEYS[i])
+    if left >= 0 and left < tonumber(life) then
+      redis.call('PEXPIRE', KEYS[i], life)
+    end
   end
   redis.pcall('PEXPIRE', KEYS[6], life)
 end
@@ -101,9 +112,9 @@ end
 local score = out > 0 and tonumber(redis.call('ZSCORE', KEYS[2], ARGV[10]))
 local left = redis.call('PTTL', KEYS[1])
 if score then
+  live_on()
   if score < ms + lease then
     score = ms + lease
-    live_on(left >= 0)
     local failed = set_ends(string.format('%.0f', score))
     if failed then
       return failed
@@ -121,10 +132,20 @@ elseif not free then
 elseif free + out ~= limit then
   return {2, 'semaphore', free + out}
 end
-if free >= weight then
+local ahead
+if free >= weight and ARGV[4] == '2' then
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[5], string.format('%.0f', us), '+inf', 'LIMIT', 0, 2)) do
+    if member ~= ARGV[1] .. ':' .. ARGV[7] then
+      ahead = string.match(member, '^(.*):%d+$')
+    end
+  end
+end
+if free >= weight and not ahead then
   local number = fence(KEYS[3], ARGV[5], us)
-  local life = string.format('%.0f', math.max(DAY, lease))
   -- Each PEXPIRE before its key is made: where it is denied there is nothing yet that would stay for ever.
+  if out == 0 then
+    redis.pcall('DEL', KEYS[6]) -- what holders said that Redisson has taken out
+  end
   redis.call('PEXPIRE', KEYS[6], life)
   local said = ARGV[1] .. ' ' .. string.format('%.0f', number) .. ' ' .. ARGV[6]
   if left == -1 then
@@ -145,7 +166,7 @@ if free >= weight then
     redis.call('INCRBY', KEYS[1], weight)
     return failed
   end
-  if left ~= -1 then
+  if left ~= -1 or redis.call('PTTL', KEYS[2]) >= 0 then
     redis.call('PEXPIRE', KEYS[2], life)
   end
   redis.call('ZREM', KEYS[5], ARGV[1] .. ':' .. ARGV[7])
@@ -156,12 +177,11 @@ local next_end = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
 local said = next_end[1] and redis.call('HGET', KEYS[6], string.sub(next_end[1], 1, 12)) or ''
 local owner, number, note = string.match(said, '^(%S+) (%d+) (.*)$')
 local wait = next_end[2] and tonumber(next_end[2]) < 900000000000000 and next_end[2] - ms or -1
-if ARGV[4] == '1' then
-  local fresh = raise(KEYS[5], ARGV[2]) == -2
+if ahead then
+  owner, number, note, wait = ahead, '', '', 100 -- it was told, and may be dead
+end
+if ARGV[4] ~= '0' then
   redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', string.format('%.0f', us))
-  redis.call('ZADD', KEYS[5], string.format('%.0f', us + lease * 1000), ARGV[1] .. ':' .. ARGV[7])
-  if fresh then
-    redis.call('PEXPIRE', KEYS[5], ARGV[2])
-  end
+  enlist(KEYS[5], ARGV[2], us + lease * 1000, ARGV[1] .. ':' .. ARGV[7])
 end
 return {0, wait, owner or '', who(owner or ''), 0, 1, note or '', number or ''}

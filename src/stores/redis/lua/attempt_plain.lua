@@ -44,21 +44,13 @@ end
 if not held and not first then
   local number = fence(KEYS[2], ARGV[5], us)
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  if ARGV[6] ~= '' then
-    redis.pcall('DEL', KEYS[5])
-    redis.pcall('HSET', KEYS[5], string.sub(ARGV[1], 10), ARGV[6])
-    redis.pcall('PEXPIRE', KEYS[5], ARGV[2] + 60000)
-  end
+  say(KEYS[5], string.sub(ARGV[1], 10), ARGV[6], ARGV[2] + 60000)
   redis.call('ZREM', KEYS[4], ARGV[7])
   return {1, tonumber(ARGV[2]), number}
 end
 local holder = first or (string.sub(held, 1, 9) == 'holdfast:' and string.sub(held, 10) or '')
 if ARGV[4] ~= '0' then
-  local life = raise(KEYS[4], ARGV[2])
-  redis.call('ZADD', KEYS[4], 'NX', string.format('%.0f', us), ARGV[7])
-  if life == -2 then
-    redis.call('PEXPIRE', KEYS[4], ARGV[2])
-  end
+  enlist(KEYS[4], ARGV[2], us, ARGV[7], 'NX')
 end
 return {0, first and 100 or redis.call('PTTL', KEYS[1]), holder, who(holder), 0, holder == '' and 1 or 0,
         redis.call('HGET', KEYS[5], holder) or '', redis.call('GET', KEYS[2]) or ''}

@@ -78,7 +78,9 @@ local function break_permits()
     end
   end
   if count > 0 then
-    publish('redisson_sc', tostring(math.max(redis.call('INCRBY', lock, count), 0)))
+    -- A count that is gone (it was evicted) is made by the next attempt; made here it would stay for ever.
+    local free = redis.call('EXISTS', lock) == 1 and redis.call('INCRBY', lock, count) or count
+    publish('redisson_sc', tostring(math.max(free, 0)))
   end
 end
 

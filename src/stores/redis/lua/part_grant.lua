@@ -6,13 +6,6 @@ local function grant()
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   redis.call('HSET', KEYS[1], ARGV[1], '1')
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  if ARGV[6] ~= '' then
-    local count = redis.pcall('HLEN', KEYS[8])
-    if type(count) == 'number' and count >= 64 then
-      redis.pcall('DEL', KEYS[8])
-    end
-    redis.pcall('HSET', KEYS[8], ARGV[1], ARGV[6])
-    redis.pcall('PEXPIRE', KEYS[8], ARGV[2] + 60000)
-  end
+  say(KEYS[8], ARGV[1], ARGV[6], ARGV[2] + 60000)
   return {1, tonumber(ARGV[2]), number}
 end

@@ -49,11 +49,16 @@ local function occupant(lock, permits, holders, ms)
   if kind == 'hash' then
     local mode = redis.call('HGET', lock, 'mode')
     if not mode then
-      local field = redis.call('HLEN', lock) == 1 and redis.call('HKEYS', lock)[1]
-      if field and string.find(field, OWNER .. '$') then
-        return 'mutex', field
+      -- One owner; a client that broke its lock's rules may have left a second: then nobody is let in beside either.
+      local fields = redis.call('HLEN', lock) < 10 and redis.call('HKEYS', lock) or {''}
+      local holder = fields[1]
+      for i = 1, #fields do
+        if not string.find(fields[i], OWNER .. '$') then
+          return 'data', kind
+        end
+        holder = ours(fields[i]) and holder or fields[i]
       end
-      return 'data', kind
+      return 'mutex', holder
     end
     local all = redis.call('HGETALL', lock)
     for i = 1, #all, 2 do

@@ -23,3 +23,33 @@ local function raise(key, ms)
   end
   return left
 end
+
+-- enlist(line, lease, score, member, ...): stands in a line that lives for the lease at least; `...` may be NX. ZREM takes
+-- nothing out: where memory is full, a script that has written before may go on, and who waits need not fail.
+local function enlist(line, lease, score, member, ...)
+  local life = raise(line, lease)
+  redis.call('ZREM', line, '')
+  local args = {...}
+  args[#args + 1] = string.format('%.0f', score)
+  args[#args + 1] = member
+  redis.call('ZADD', line, unpack(args))
+  if life == -2 then
+    redis.call('PEXPIRE', line, lease)
+  end
+end
+
+-- say(holders, owner, note, ms): what a holder or waiter says of itself, for ms at least. It is for people, and may fail;
+-- but without PEXPIRE it would stay for ever.
+local function say(holders, owner, note, ms)
+  if note == '' then
+    return
+  end
+  local count, life = redis.pcall('HLEN', holders), redis.pcall('PTTL', holders)
+  if type(count) == 'number' and count >= 64 then
+    redis.pcall('DEL', holders)
+  end
+  if type(life) == 'number' and type(redis.pcall('PEXPIRE', holders, math.max(life, ms))) == 'number' then
+    redis.pcall('HSET', holders, owner, note)
+    redis.pcall('PEXPIRE', holders, math.max(life, ms))
+  end
+end

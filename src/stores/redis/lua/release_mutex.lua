@@ -33,6 +33,10 @@ end
 --#include part_who.lua
 --#include part_queue.lua
 --#include part_wake.lua
+if found == 1 and redis.call('EXISTS', KEYS[3]) == 0 then
+  wake_line(KEYS[2])
+  return found
+end
 local wait = tonumber(ARGV[3])
 local time = redis.call('TIME')
 local ms = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -35,10 +35,11 @@ if kept then
   for i = 1, #permits do
     redis.call('ZADD', KEYS[2], 'XX', ends, permits[i])
   end
-  local life = redis.call('PTTL', KEYS[2])
-  if life >= 0 and life < tonumber(ARGV[5]) then
-    redis.call('PEXPIRE', KEYS[1], ARGV[5])
-    redis.call('PEXPIRE', KEYS[2], ARGV[5])
+  for i = 1, 2 do
+    local life = redis.call('PTTL', KEYS[i]) -- what has no end keeps none
+    if life >= 0 and life < tonumber(ARGV[5]) then
+      redis.call('PEXPIRE', KEYS[i], ARGV[5])
+    end
   end
   redis.pcall('PUBLISH', ARGV[2], '0')
 elseif score then
@@ -46,8 +47,9 @@ elseif score then
   for i = 1, #permits, 1000 do
     back = back + redis.call('ZREM', KEYS[2], unpack(permits, i, math.min(i + 999, #permits)))
   end
-  if back > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
-    local free = redis.call('INCRBY', KEYS[1], back)
+  if back > 0 then
+    -- A count that is gone (it was evicted) is made by the next attempt.
+    local free = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('INCRBY', KEYS[1], back) or back
     redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', math.max(free, 0)))
   end
   redis.pcall('HDEL', KEYS[4], string.sub(ARGV[6], 1, 12))

@@ -4,7 +4,7 @@
 -- KEYS  1 the lock  2 who waits  3 the reader's own key  4 the claim's tombstone  5 the lock's last fence
 -- ARGV  1 owner  2 Redisson's channel  3 '1': the claim waits as a writer
 --       4 until when an unanswered attempt may come (server's us); '0': none  5 keep the grant for that long (ms); '0'
---       6 '1': turn the writer into a reader
+--       6 '1': turn the writer into a reader  7 the lease of that reader (ms), where the lock has no end
 -- Sets  the tombstone; when kept the TTLs of the grant, up or down; when turned, the reader's own key; the lock's TTL down
 --       to that of the reader that is left and lives longest, by which Redisson's writers go.
 -- Answers  1: there was a grant or a place; 0
@@ -27,7 +27,11 @@ if ARGV[6] == '1' then
   end
   local left = redis.call('PTTL', KEYS[1])
   redis.call('HDEL', KEYS[1], '') -- where memory is full, a script that has written before may go on
-  redis.call('SET', KEYS[3], redis.call('GET', KEYS[5]) or '0', 'PX', math.max(left, 1))
+  if left < 0 then -- somebody took its end away
+    left = ARGV[7]
+    redis.call('PEXPIRE', KEYS[1], left)
+  end
+  redis.call('SET', KEYS[3], redis.call('GET', KEYS[5]) or '0', 'PX', math.max(tonumber(left), 1))
   redis.call('HSET', KEYS[1], 'mode', 'read', ARGV[1], '1')
   redis.call('HDEL', KEYS[1], field)
   redis.pcall('PUBLISH', ARGV[2], '1')

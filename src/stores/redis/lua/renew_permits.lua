@@ -23,12 +23,15 @@ if lease == 0 then
 end
 local a, b, c, d = string.byte(ARGV[3], 13, 16)
 local base = ((a * 256 + b) * 256 + c) * 256 + d
-local life = redis.call('PTTL', KEYS[2])
-if life >= 0 and life < math.max(lease, 43200000) then
-  life = string.format('%.0f', math.max(lease, 86400000))
-  redis.call('PEXPIRE', KEYS[1], life)
-  redis.call('PEXPIRE', KEYS[2], life)
-  redis.pcall('PEXPIRE', KEYS[4], life)
+local life = string.format('%.0f', math.max(lease, 86400000))
+for i = 1, 2 do
+  local left = redis.call('PTTL', KEYS[i]) -- what has no end keeps none
+  if left >= 0 and left < math.max(lease, 43200000) then
+    redis.call('PEXPIRE', KEYS[i], life)
+    if i == 2 then
+      redis.pcall('PEXPIRE', KEYS[4], life)
+    end
+  end
 end
 if tonumber(score) < ms + lease then
   redis.call('ZREM', KEYS[2], '') -- where memory is full, a script that has written before may go on

@@ -14,11 +14,4 @@ end
 if held ~= ARGV[1] or redis.call('EXISTS', KEYS[2]) == 1 then
   return 3
 end
-if ARGV[2] == '0' then
-  return 2
-end
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
-redis.pcall('PEXPIRE', KEYS[3], ARGV[2] + 60000)
-return 1
+--#include part_renewed.lua

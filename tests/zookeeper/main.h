@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of faults on ZooKeeper share: one server, a proxy before it, and a bare client. */
+#ifndef HF_TESTS_ZK_MAIN_H
+#define HF_TESTS_ZK_MAIN_H
+
+#include "lib/apitest.h"
+#include "lib/zkserver.h"
+#include "zookeeper/proxy.h"
+#include "zookeeper/raw.h"
+
+extern zk_server  server;
+extern proxy      between;
+extern zhandle_t *raw;
+
+/* A client with these options of its URL, through the proxy or to the server itself. */
+hf_client *open_through(const char *options);
+hf_client *open_directly(const char *options);
+
+/* With a watchdog's lease and a server timeout of its own. */
+hf_client *open_at(int port, const char *options, int64_t watchdog_ms, int64_t timeout_ms);
+
+/* The folder of a name. */
+const char *folder_of(const char *name);
+
+int zk_begin(void **state);
+int zk_end(void **state);
+
+#endif
