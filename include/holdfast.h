@@ -274,6 +274,7 @@ typedef struct hf_grant {
     int64_t left_ms;  /* what is left of it now, by this client's own deadline */
     int64_t waited_us;
     int     level; /* 1: entered; above: re-entered */
+    int     votes; /* a store of several servers: how many of them granted it, when it was granted; else 0 */
 } hf_grant;
 
 /*

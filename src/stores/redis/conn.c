@@ -64,13 +64,14 @@ static int64_t pump_step(void *arg, struct pollfd *poll)
 
 /* ---- opening and closing ---- */
 
-static hf__conn *make(const hf__redis_config *config, const hf_store_env *env, hf__pump *pump)
+static hf__conn *make(const hf__redis_config *config, hf__at *at, const hf_store_env *env, hf__pump *pump)
 {
     hf__conn *conn = calloc(1, sizeof *conn);
 
     if (conn == NULL)
         return NULL;
     conn->config = config;
+    conn->at = at;
     conn->env = env;
     conn->pump = pump;
     conn->part.step = pump_step;
@@ -90,16 +91,16 @@ static void free_conn(hf__conn *conn)
     free(conn);
 }
 
-int hf__conn_new(hf__conn **result, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
+int hf__conn_new(hf__conn **result, const hf__redis_config *config, hf__at *at, const hf_store_env *env, hf__pump *pump,
                  int64_t deadline_us, hf_error *err)
 {
-    hf__conn *conn = make(config, env, pump);
+    hf__conn *conn = make(config, at, env, pump);
     int       status;
 
     *result = NULL;
     if (conn == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a connection to Redis");
-    status = hf__link_open(&conn->link, config, deadline_us, err);
+    status = hf__link_open(&conn->link, config, at, deadline_us, err);
     if (status != HF_OK) {
         free_conn(conn);
         return status;

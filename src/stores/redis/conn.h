@@ -46,8 +46,8 @@ struct hf__command {
     hf__command *next; /* the connection's own */
 };
 
-/* Connects and says hello; blocks until deadline_us at most. `config`, `env` and `pump` must outlive it. */
-int  hf__conn_new(hf__conn **conn, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
+/* Connects and says hello; blocks until deadline_us at most. What is given must outlive it. */
+int  hf__conn_new(hf__conn **conn, const hf__redis_config *config, hf__at *at, const hf_store_env *env, hf__pump *pump,
                   int64_t deadline_us, hf_error *err);
 void hf__conn_free(hf__conn *conn); /* completes all that is pending, without an answer. NULL is allowed */
 

@@ -32,6 +32,7 @@ enum hf__follower_word {
 
 struct hf__conn {
     const hf__redis_config *config;
+    hf__at                 *at;
     const hf_store_env     *env;
     hf__pump               *pump;
     hf__pump_part           part;

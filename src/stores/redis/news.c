@@ -292,7 +292,7 @@ static int init(hf__news *news, hf_error *err)
     return hf__fail_sys(err, HF_EEXHAUSTED, errno, "no descriptor left for waiting");
 }
 
-int hf__news_open(hf__news **made, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
+int hf__news_open(hf__news **made, const hf__redis_config *config, hf__at *at, const hf_store_env *env, hf__pump *pump,
                   hf__conn *conn, hf_error *err)
 {
     hf__news *news = calloc(1, sizeof *news);
@@ -301,6 +301,7 @@ int hf__news_open(hf__news **made, const hf__redis_config *config, const hf_stor
     if (news == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for news");
     news->config = config;
+    news->at = at;
     news->env = env;
     news->pump = pump;
     news->conn = conn;

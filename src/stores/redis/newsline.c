@@ -90,6 +90,7 @@ static void forget_subscriptions(hf__news *news, int64_t now_us)
 /* One that did its work is replaced at once, within bounds. */
 void hf__newsline_lost(hf__news *news, int64_t now_us)
 {
+    hf__link_doubt(news->link);
     hf__link_reset(news->link);
     news->link = NULL;
     forget_subscriptions(news, now_us);
@@ -301,6 +302,7 @@ void hf__newsline_arm(hf__news *news)
 
 static bool open_failed(hf__news *news, const hf_error *err, int64_t now_us)
 {
+    hf__link_doubt(news->opening);
     hf__link_close(news->opening);
     news->opening = NULL;
     fail_once(news, now_us);
@@ -335,7 +337,7 @@ static bool go_on_opening(hf__news *news, int64_t now_us)
     int      state;
 
     if (news->opening == NULL && connect_due_us(news) <= now_us) {
-        news->opening = hf__link_new(news->config, hf__after_ms(now_us, news->config->server_timeout_ms));
+        news->opening = hf__link_new(news->config, news->at, hf__after_ms(now_us, news->config->server_timeout_ms));
         if (news->opening == NULL)
             fail_once(news, now_us);
     }

@@ -23,6 +23,7 @@
 
 struct hf__news {
     const hf__redis_config *config;
+    hf__at                 *at;
     const hf_store_env     *env;
     hf__pump               *pump;
     hf__conn               *conn; /* may be NULL */

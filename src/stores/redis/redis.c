@@ -20,8 +20,7 @@ static bool is_conversation(int verb)
 
 static void converse(hf__redis *store, hf_request *request)
 {
-    hf__look look = {
-        .conn = store->conn, .news = store->news, .config = &store->config, .env = store->base.env, .request = request};
+    hf__look look = {.node = &store->node, .config = &store->config, .env = store->base.env, .request = request};
 
     memset(&request->verdict, 0, sizeof request->verdict);
     request->status = request->verb == HF_VERB_LIST    ? hf__redis_list(&look)
@@ -70,35 +69,34 @@ static void redis_drive(hf_store *base, hf_request *request)
 
 static void redis_watch(hf_store *base, hf_claim *claim, bool dozes)
 {
-    hf__news_watch(((hf__redis *)base)->news, claim, dozes);
+    hf__news_watch(((hf__redis *)base)->node.news, claim, dozes);
 }
 
 static void redis_unwatch(hf_store *base, hf_claim *claim)
 {
-    hf__news_unwatch(((hf__redis *)base)->news, claim);
+    hf__news_unwatch(((hf__redis *)base)->node.news, claim);
 }
 
 static void redis_doze(hf_store *base, int64_t until_us)
 {
-    hf__news_doze(((hf__redis *)base)->news, until_us);
+    hf__news_doze(((hf__redis *)base)->node.news, until_us);
 }
 
 static void redis_rouse(hf_store *base)
 {
-    hf__news_rouse(((hf__redis *)base)->news);
+    hf__news_rouse(((hf__redis *)base)->node.news);
 }
 
 static int64_t redis_clock_us(hf_store *base)
 {
-    return hf__now_us() + hf__conn_offset_us(((hf__redis *)base)->conn);
+    return hf__now_us() + hf__conn_offset_us(((hf__redis *)base)->node.conn);
 }
 
-/* News is closed first, since it posts; then the connection, which completes what is under way; then what that used. */
+/* First what begins commands; then the node, which completes what is under way; then what that used. */
 static void close_parts(hf__redis *store)
 {
     hf__places_stop(&store->places);
-    hf__news_close(store->news);
-    hf__conn_free(store->conn);
+    hf__node_finish(&store->node);
     hf__places_close(&store->places);
     hf__self_finish(&store->self);
     hf__pump_close(store->pump);
@@ -110,6 +108,19 @@ static void redis_close(hf_store *base)
     close_parts((hf__redis *)base);
 }
 
+hf__node *hf__redis_node(hf__redis *store, const char *name, size_t name_len)
+{
+    (void)name;
+    (void)name_len;
+    return &store->node;
+}
+
+void hf__redis_node_leave(hf__redis *store, hf__node *node)
+{
+    (void)store;
+    (void)node;
+}
+
 static int open_self(hf__redis *store, hf_error *err)
 {
     if (hf__self_init(&store->self, store->base.env))
@@ -117,28 +128,33 @@ static int open_self(hf__redis *store, hf_error *err)
     return hf__fail(err, HF_EEXHAUSTED, "out of memory for a client");
 }
 
-static int open_parts(hf__redis *store, hf_error *err)
+/* What it takes to know of a server, which is then connected to. */
+static int open_node(hf__redis *store, hf_error *err)
 {
     const hf_store_env *env = store->base.env;
-    int64_t             deadline_us = hf__after_ms(hf__now_us(), env->server_timeout_ms);
-    int                 status = open_self(store, err);
+    int                 status = hf__node_make(&store->node, &store->config, err);
+
+    if (status != HF_OK)
+        return status;
+    return hf__node_open(&store->node, &store->config, env, store->pump,
+                         hf__after_ms(hf__now_us(), env->server_timeout_ms), err);
+}
+
+static int open_parts(hf__redis *store, hf_error *err)
+{
+    int status = open_self(store, err);
 
     if (status != HF_OK)
         return status;
     status = hf__pump_open(&store->pump, err);
     if (status != HF_OK)
         goto finish_self;
-    status = hf__conn_new(&store->conn, &store->config, env, store->pump, deadline_us, err);
+    status = open_node(store, err);
     if (status != HF_OK)
         goto close_pump;
-    status = hf__news_open(&store->news, &store->config, env, store->pump, store->conn, err);
-    if (status != HF_OK)
-        goto close_conn;
     hf__places_open(&store->places, store);
     return HF_OK;
 
-close_conn:
-    hf__conn_free(store->conn);
 close_pump:
     hf__pump_close(store->pump);
 finish_self:

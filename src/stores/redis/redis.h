@@ -15,7 +15,7 @@
 
 #include "stores/redis/config.h"
 #include "stores/redis/conn.h"
-#include "stores/redis/news.h"
+#include "stores/redis/node.h"
 #include "stores/redis/places.h"
 #include "stores/redis/pump.h"
 #include "stores/redis/script.h"
@@ -24,13 +24,16 @@
 typedef struct hf__redis {
     hf_store         base;
     hf__redis_config config;
+    hf__node         node;
     hf__pump        *pump;
-    hf__conn        *conn;
-    hf__news        *news;
     hf__places       places;
     hf__self         self;
     size_t           prefix_len; /* of config.prefix */
 } hf__redis;
+
+/* The node that has a lock's name (behind the URL's prefix), to be left. */
+hf__node *hf__redis_node(hf__redis *store, const char *name, size_t name_len);
+void      hf__redis_node_leave(hf__redis *store, hf__node *node);
 
 /* ---- attempt.c, release.c, renew.c: begin a request. */
 void hf__redis_attempt(hf__redis *store, hf_request *request);
@@ -53,6 +56,7 @@ typedef void hf__verb_answer(hf__verb *verb, const redisReply *reply);
 struct hf__verb {
     hf__command       command;
     hf__redis        *store;
+    hf__node         *node;
     hf_request       *request;
     const hf__script *script;
     hf__verb_answer  *answer;
@@ -88,6 +92,9 @@ void hf__resp_reader(hf__text *text, const char *name, size_t name_len, const ch
 /* "holdfast:<uuid>:<claim>" */
 #define HF__TOKEN_TEXT 79
 void hf__plain_token(const hf__redis *store, const hf_claim *claim, char token[HF__TOKEN_TEXT]);
+
+/* Before it was sent: frees it. The request is still the caller's. */
+void hf__verb_drop(hf__verb *verb);
 
 /* Sends it. From then on it belongs to its completion or to drive(). */
 void hf__verb_send(hf__verb *verb);

@@ -120,6 +120,7 @@ static void settle(hf__conn *conn)
     forget_link(conn);
     list = hf__pipeline_take_sent(&conn->queue);
     pthread_mutex_unlock(&conn->mutex);
+    hf__link_doubt(link);
     hf__link_reset(link);
     pthread_mutex_lock(&conn->mutex);
     hf__conn_complete(conn, list, &why);
@@ -151,7 +152,7 @@ static void begin_link(hf__conn *conn)
     if (conn->queue.head == conn->queue.tail)
         return;
     if (passes_gate(conn, now_us)) {
-        conn->link = hf__link_new(conn->config, hf__after_ms(now_us, conn->config->server_timeout_ms));
+        conn->link = hf__link_new(conn->config, conn->at, hf__after_ms(now_us, conn->config->server_timeout_ms));
         conn->opening = conn->link != NULL;
         if (conn->link == NULL)
             hf__fail(&conn->why, HF_EEXHAUSTED, "out of memory for a connection to Redis");
@@ -185,8 +186,10 @@ static void open_link(hf__conn *conn, int64_t until_us)
         due_us = hf__link_wants(link, &want);
         hf__socket_wait(want.fd, want.events, due_us < until_us ? due_us : until_us);
     }
-    if (state < 0)
+    if (state < 0) {
+        hf__link_doubt(link);
         hf__link_reset(link);
+    }
     pthread_mutex_lock(&conn->mutex);
     if (state == HF__LINK_OPEN)
         hf__conn_opened(conn);

@@ -19,8 +19,9 @@
 #define ROOM_FIXED 160 /* the head, owner, numbers */
 #define ROOM_KEY 40    /* of a key, beside the name */
 
-static void verb_free(hf__verb *verb)
+void hf__verb_drop(hf__verb *verb)
 {
+    hf__redis_node_leave(verb->store, verb->node);
     hf__text_finish(&verb->text);
     hf__text_finish(&verb->whole);
     free(verb);
@@ -33,7 +34,7 @@ static void verb_complete(hf__verb *verb)
     bool        driven = verb->driven;
 
     if (!driven)
-        verb_free(verb);
+        hf__verb_drop(verb);
     request->done(request);
     if (driven)
         atomic_store(&verb->finished, true);
@@ -51,9 +52,9 @@ static void submit(hf__verb *verb, const hf__text *text, bool driven, hf__comman
                                   .done = verb_done,
                                   .owner = verb};
     if (before != NULL)
-        hf__conn_submit_all(verb->store->conn, both, 2, driven);
+        hf__conn_submit_all(verb->node->conn, both, 2, driven);
     else
-        hf__conn_submit(verb->store->conn, &verb->command, driven);
+        hf__conn_submit(verb->node->conn, &verb->command, driven);
 }
 
 /* True: on its way again, with the script's text. */
@@ -81,7 +82,7 @@ static void verb_done(hf__command *command, redisReply *reply, const hf_error *e
         request->err = *err;
         request->status = err->status;
     } else if (reply->type == REDIS_REPLY_ERROR) {
-        request->status = hf__answer_error(verb->store->conn, reply, &request->err);
+        request->status = hf__answer_error(verb->node->conn, reply, &request->err);
     } else {
         request->status = HF_OK;
         verb->answer(verb, reply);
@@ -122,6 +123,7 @@ hf__verb *hf__verb_new(hf__redis *store, hf_request *request, hf__verb_answer *a
         verb->name = verb->room;
         verb->name_len = name_room;
     }
+    verb->node = hf__redis_node(store, verb->name, verb->name_len);
     verb->text = (hf__text){.bytes = verb->room + name_room, .room = room, .borrowed = true};
     memcpy(verb->owner, store->self.uuid, HF__UUID_TEXT - 1);
     hf__layout_owner_end(claim, verb->owner);
@@ -195,7 +197,7 @@ void hf__verb_send(hf__verb *verb)
 
     if (verb->text.failed) {
         hf_request *request = verb->request;
-        verb_free(verb);
+        hf__verb_drop(verb);
         fail_request(request);
         return;
     }
@@ -211,6 +213,6 @@ void hf__verb_drive(hf_request *request)
 
     if (verb == NULL)
         return;
-    hf__conn_drive(verb->store->conn, &verb->finished, request->deadline_us);
-    verb_free(verb);
+    hf__conn_drive(verb->node->conn, &verb->finished, request->deadline_us);
+    hf__verb_drop(verb);
 }
