@@ -15,8 +15,13 @@ int hf__node_make(hf__node *node, const hf__redis_config *config, hf_error *err)
 int hf__node_open(hf__node *node, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
                   int64_t deadline_us, hf_error *err)
 {
-    int status = hf__conn_new(&node->conn, config, &node->at, env, pump, deadline_us, err);
+    bool moves = node->at.explain != NULL;
+    int  status;
 
+    if (moves)
+        status = hf__conn_new_idle(&node->conn, config, &node->at, env, pump, err);
+    else
+        status = hf__conn_new(&node->conn, config, &node->at, env, pump, deadline_us, err);
     if (status == HF_OK)
         status = hf__news_open(&node->news, config, &node->at, env, pump, node->conn, err);
     if (status != HF_OK)

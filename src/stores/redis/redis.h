@@ -20,6 +20,7 @@
 #include "stores/redis/pump.h"
 #include "stores/redis/script.h"
 #include "stores/redis/self.h"
+#include "stores/redis/sentinel.h"
 
 typedef struct hf__redis {
     hf_store         base;
@@ -28,6 +29,7 @@ typedef struct hf__redis {
     hf__pump        *pump;
     hf__places       places;
     hf__self         self;
+    hf__sentinel    *sentinel;   /* NULL: the URL says where the server is */
     size_t           prefix_len; /* of config.prefix */
 } hf__redis;
 
