@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ?replicas=n: an attempt that is granted is told only when n replicas have confirmed it. WAIT goes out right behind
- * it, in the same write, on a lane (lanes.h): it counts the writes of its own connection, and stalls it. A refusal needs
- * no confirmation and is told at once. What was granted and not confirmed in time is released again, and the attempt
- * fails (HF_ENOQUORUM). Renewals and releases are not confirmed.
+ * it, in the same write, on a lane (lanes.h): it counts the writes of its own connection, and stalls it. A refusal
+ * needs no confirmation and is told at once. What was granted and not confirmed in time is released again, and the
+ * attempt fails (HF_ENOQUORUM). Renewals and releases are not confirmed.
  *
  * The answers of the two commands may be taken by two threads; the later one goes on.
  */
