@@ -32,6 +32,9 @@ static int open_configured(hf__redis *store, hf_error *err)
 {
     int status;
 
+    if (store->config.replicas > 0)
+        return hf__fail(err, HF_EINVALID,
+                        "replicas= belongs to one server and its replicas; servers of a majority are independent");
     store->prefix_len = strlen(store->config.prefix);
     if (store->config.layout == HF__LAYOUT_PLAIN)
         store->base.caps &= ~(unsigned)(HF_CAP_RW | HF_CAP_SEMAPHORE | HF_CAP_FAIR);
