@@ -47,6 +47,9 @@ int redis_cluster_await(redis_cluster *c, int slot, int old, unsigned silent, in
 /* Waits until all nodes say that all is well and all replicas are in step; false after wait_ms. */
 bool redis_cluster_settle(redis_cluster *c, int64_t wait_ms);
 
+/* Continues and starts again what does not run, and waits until that has settled. */
+bool redis_cluster_mend(redis_cluster *c, int64_t wait_ms);
+
 /* Makes this replica the master in its master's place, without a fault. */
 bool redis_cluster_switch(redis_cluster *c, int replica);
 

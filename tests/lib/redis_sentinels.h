@@ -51,4 +51,7 @@ bool redis_sentinels_switch(redis_sentinels *s);
 /* Waits until every data server runs and follows the master, and all Sentinels see it so; false after wait_ms. */
 bool redis_sentinels_settle(redis_sentinels *s, int64_t wait_ms);
 
+/* Continues and starts again what does not run, has all follow the present master, and waits until that has settled. */
+bool redis_sentinels_mend(redis_sentinels *s, int64_t wait_ms);
+
 #endif

@@ -36,6 +36,12 @@ typedef struct hf__at {
      * place. From any thread, perhaps with locks of a connection held, so that it may only note and wake. May be NULL.
      * Set before the first connection is made. */
     void (*doubted)(void *arg, const hf__hosts *hosts);
+
+    /* Others tell where it is, so it may be told anew while nobody can connect: commands then wait for that until their
+     * deadlines. `why`: the failure of the last connection, or "". Writes what to say of a command whose time is over
+     * meanwhile. As doubted(), and with what it needs of memory on the stack. NULL: a place that stays, where nobody
+     * waits. */
+    void (*explain)(void *arg, const char *why, char *text, size_t size);
     void *arg;
 } hf__at;
 

@@ -57,7 +57,7 @@ static int64_t pump_step(void *arg, struct pollfd *poll)
     conn->pump_due_us = pump_wants(conn, poll);
     /* Nothing to poll and something to do: a link is to be made, or a broken one to be cleared away. */
     if (!conn->leading && (conn->broken || (conn->link == NULL && conn->queue.head < conn->queue.tail)))
-        conn->pump_due_us = 0;
+        conn->pump_due_us = conn->broken || conn->pause_us < conn->pump_due_us ? conn->pause_us : conn->pump_due_us;
     pthread_mutex_unlock(&conn->mutex);
     return conn->pump_due_us;
 }
@@ -109,6 +109,18 @@ int hf__conn_new(hf__conn **result, const hf__redis_config *config, hf__at *at, 
     atomic_store(&conn->generation, 0);
     hf__pump_add(pump, &conn->part);
     *result = conn;
+    return HF_OK;
+}
+
+int hf__conn_new_idle(hf__conn **result, const hf__redis_config *config, hf__at *at, const hf_store_env *env,
+                      hf__pump *pump, hf_error *err)
+{
+    hf__conn *conn = make(config, at, env, pump);
+
+    *result = conn;
+    if (conn == NULL)
+        return hf__fail(err, HF_EEXHAUSTED, "out of memory for a connection to Redis");
+    hf__pump_add(pump, &conn->part);
     return HF_OK;
 }
 
@@ -303,6 +315,17 @@ void hf__conn_distrust(hf__conn *conn)
     hf__fail(&err, HF_EUNREACHABLE, "the Redis server %s takes no writes (READONLY)", conn->where);
     if (!conn->opening)
         hf__conn_break(conn, &err);
+    if (!conn->leading)
+        hf__pump_wake(conn->pump, &conn->part);
+    pthread_mutex_unlock(&conn->mutex);
+}
+
+void hf__conn_leave(hf__conn *conn, const hf_error *why)
+{
+    pthread_mutex_lock(&conn->mutex);
+    hf__conn_break(conn, why);
+    conn->gate_us = conn->pause_us = 0;
+    conn->facts.run_id[0] = '\0'; /* news may be the first to be there */
     if (!conn->leading)
         hf__pump_wake(conn->pump, &conn->part);
     pthread_mutex_unlock(&conn->mutex);

@@ -49,6 +49,9 @@ struct hf__command {
 /* Connects and says hello; blocks until deadline_us at most. What is given must outlive it. */
 int  hf__conn_new(hf__conn **conn, const hf__redis_config *config, hf__at *at, const hf_store_env *env, hf__pump *pump,
                   int64_t deadline_us, hf_error *err);
+/* The same without connecting, so that it does not block: the first command does. */
+int  hf__conn_new_idle(hf__conn **conn, const hf__redis_config *config, hf__at *at, const hf_store_env *env,
+                       hf__pump *pump, hf_error *err);
 void hf__conn_free(hf__conn *conn); /* completes all that is pending, without an answer. NULL is allowed */
 
 /* `driven`: the caller calls hf__conn_drive() at once, until command->deadline_us; nothing is sent before. Else it is
@@ -71,6 +74,11 @@ redisReply *hf__conn_talk(hf__conn *conn, const char *text, size_t len, int64_t 
 /* The server showed that it is not the one to talk to (READONLY): what is pending is answered or in doubt, and the next
  * command goes over a new connection, after the name was resolved again. From any thread, also inside a done(). */
 void hf__conn_distrust(hf__conn *conn);
+
+/* The server is elsewhere by now (hf__at_set() was called). The same, and the next connection is made at once; a
+ * connection that is being made is given up. What was sent is in doubt from this moment on, also where its answer has
+ * come and was not read. */
+void hf__conn_leave(hf__conn *conn, const hf_error *why);
 
 /* What the server last connected to said of itself. */
 void hf__conn_facts(hf__conn *conn, hf__redis_facts *facts);

@@ -52,6 +52,7 @@ struct hf__conn {
     bool      unsent;   /* the link could not send all of it */
     int64_t   heard_us; /* when something came, or the first command went out after silence */
     int64_t   gate_us;  /* when another connection would be due at a steady pace */
+    int64_t   pause_us; /* no connection before this time, and what is to be sent waits (at->explain) */
     hf_error  why;      /* why there is no link */
 
     hf__redis_facts facts;

@@ -254,6 +254,21 @@ void hf__news_doze(hf__news *news, int64_t until_us)
         post_every(news);
 }
 
+/* The one who reads finds the link at its end; where nobody does, we are he. */
+void hf__news_leave(hf__news *news)
+{
+    pthread_mutex_lock(&news->mutex);
+    news->left = news->link != NULL || news->opening != NULL;
+    news->failures = 0;
+    news->connect_us = 0;
+    if (news->link != NULL && news->reading)
+        hf__link_interrupt(news->link);
+    else if (news->link != NULL)
+        hf__newsline_lost(news, hf__now_us());
+    hf__pump_wake(news->pump, &news->part);
+    pthread_mutex_unlock(&news->mutex);
+}
+
 /* ------------------------------------------------------------------ looking, and life ---------------------------- */
 
 int64_t hf__news_seen(const hf__news *news)

@@ -41,6 +41,9 @@ int  hf__news_open(hf__news **news, const hf__redis_config *config, hf__at *at, 
                    hf__conn *conn, hf_error *err);
 void hf__news_close(hf__news *news); /* no post after it returns. NULL is allowed */
 
+/* The server is elsewhere by now (hf__at_set() was called): goes there at once. From any thread. */
+void hf__news_leave(hf__news *news);
+
 /* The seam's watch, unwatch, doze and rouse. Which channels a claim needs is in claim->mark (layout.h). */
 void hf__news_watch(hf__news *news, const hf_claim *claim, bool dozes);
 void hf__news_unwatch(hf__news *news, const hf_claim *claim);

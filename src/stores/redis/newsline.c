@@ -94,7 +94,9 @@ void hf__newsline_lost(hf__news *news, int64_t now_us)
     hf__link_reset(news->link);
     news->link = NULL;
     forget_subscriptions(news, now_us);
-    if (news->proven)
+    if (news->left)
+        news->left = false;
+    else if (news->proven)
         news->connect_us = hf__after_ms(news->opened_us, GAP_MS);
     else
         fail_once(news, now_us);
@@ -346,6 +348,12 @@ static bool go_on_opening(hf__news *news, int64_t now_us)
     pthread_mutex_unlock(&news->mutex);
     state = hf__link_advance(news->opening, &err);
     pthread_mutex_lock(&news->mutex);
+    if (news->left) {
+        news->left = false;
+        hf__link_reset(news->opening);
+        news->opening = NULL;
+        return false;
+    }
     if (state < 0)
         return open_failed(news, &err, now_us);
     return state == HF__LINK_OPEN && opened(news, now_us);

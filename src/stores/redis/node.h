@@ -22,10 +22,13 @@ typedef struct hf__node {
     hf__at    at;
     hf__conn *conn;
     hf__news *news;
+
+    struct hf__lanes *lanes; /* NULL: ?replicas= is not said */
 } hf__node;
 
 /* In two steps: made it knows where it is, and what doubts about that are told to (node->at) may be set; opened it is
- * connected, which blocks until deadline_us at most. What is given must outlive it. On failure nothing is left. */
+ * connected, which blocks until deadline_us at most; a place that moves (node->at.explain) is connected to by the first
+ * command, which waits for it. What is given must outlive it. On failure nothing is left. */
 int  hf__node_make(hf__node *node, const hf__redis_config *config, hf_error *err);
 int  hf__node_open(hf__node *node, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
                    int64_t deadline_us, hf_error *err);

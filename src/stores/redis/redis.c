@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The store on one Redis or Valkey server: opening and closing, and which verb goes where. Three schemes, one store:
- * over TCP, over TLS, over a Unix socket.
+ * The store on one Redis or Valkey server: opening and closing, and which verb goes where. Several schemes, one store:
+ * over TCP, over TLS, over a Unix socket, and where Sentinels say which server it is.
  */
 #include "stores/redis/redis.h"
 
@@ -9,9 +9,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "stores/redis/lanes.h"
 #include "stores/redis/look.h"
 
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
+extern const hf_store_ops hf__redis_sentinel_ops, hf__rediss_sentinel_ops;
 
 static bool is_conversation(int verb)
 {
@@ -96,9 +98,11 @@ static int64_t redis_clock_us(hf_store *base)
 static void close_parts(hf__redis *store)
 {
     hf__places_stop(&store->places);
+    hf__sentinel_stop(store->sentinel);
     hf__node_finish(&store->node);
     hf__places_close(&store->places);
     hf__self_finish(&store->self);
+    hf__sentinel_free(store->sentinel);
     hf__pump_close(store->pump);
     hf__redis_config_finish(&store->config);
 }
@@ -128,16 +132,59 @@ static int open_self(hf__redis *store, hf_error *err)
     return hf__fail(err, HF_EEXHAUSTED, "out of memory for a client");
 }
 
+/* There is another master: what is under way to the old one is in doubt, and who waits must look again. It does not
+ * know of us yet. */
+static void moved(void *arg, const hf_error *why)
+{
+    hf__redis *store = arg;
+
+    hf__conn_leave(store->node.conn, why);
+    hf__lanes_leave(store->node.lanes, why);
+    hf__news_leave(store->node.news);
+    hf__self_forgotten(&store->self);
+}
+
+/* The connection is made where the master is by then; that it can be is tried now. */
+static int follow_master(hf__redis *store, int64_t deadline_us, hf_error *err)
+{
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    redisReply       *reply;
+    hf_error          why;
+
+    hf__sentinel_follow(store->sentinel, moved, store);
+    reply = hf__conn_talk(store->node.conn, ping, sizeof ping - 1, deadline_us, &why);
+    freeReplyObject(reply);
+    if (reply != NULL)
+        return HF_OK;
+    hf__sentinel_stop(store->sentinel);
+    hf__node_finish(&store->node);
+    return hf__fail(err, why.status, "%s", why.text);
+}
+
 /* What it takes to know of a server, which is then connected to. */
 static int open_node(hf__redis *store, hf_error *err)
 {
     const hf_store_env *env = store->base.env;
+    int64_t             deadline_us = hf__after_ms(hf__now_us(), env->server_timeout_ms);
     int                 status = hf__node_make(&store->node, &store->config, err);
 
     if (status != HF_OK)
         return status;
-    return hf__node_open(&store->node, &store->config, env, store->pump,
-                         hf__after_ms(hf__now_us(), env->server_timeout_ms), err);
+    if (store->config.sentinels != NULL)
+        status = hf__sentinel_open(&store->sentinel, &store->config, store->pump, &store->node.at, deadline_us, err);
+    if (status != HF_OK) {
+        hf__node_finish(&store->node);
+        return status;
+    }
+    status = hf__node_open(&store->node, &store->config, env, store->pump, deadline_us, err);
+    if (status == HF_OK && store->sentinel != NULL)
+        status = follow_master(store, deadline_us, err);
+    if (status != HF_OK) {
+        hf__sentinel_stop(store->sentinel);
+        hf__sentinel_free(store->sentinel);
+        store->sentinel = NULL;
+    }
+    return status;
 }
 
 static int open_parts(hf__redis *store, hf_error *err)
@@ -189,3 +236,5 @@ static int redis_open(hf_store *base, const hf_url *url, hf_error *err)
 const hf_store_ops hf__redis_ops = REDIS_OPS("redis");
 const hf_store_ops hf__rediss_ops = REDIS_OPS("rediss");
 const hf_store_ops hf__redis_unix_ops = REDIS_OPS("redis+unix");
+const hf_store_ops hf__redis_sentinel_ops = REDIS_OPS("redis-sentinel");
+const hf_store_ops hf__rediss_sentinel_ops = REDIS_OPS("rediss-sentinel");
