@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "stores/redis/lanes.h"
 #include "stores/redis/look.h"
 
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
@@ -138,6 +139,7 @@ static void moved(void *arg, const hf_error *why)
     hf__redis *store = arg;
 
     hf__conn_leave(store->node.conn, why);
+    hf__lanes_leave(store->node.lanes, why);
     hf__news_leave(store->node.news);
     hf__self_forgotten(&store->self);
 }

@@ -56,10 +56,14 @@ typedef struct hf__verb hf__verb;
 typedef void hf__verb_answer(hf__verb *verb, const redisReply *reply);
 
 struct hf__verb {
-    hf__command       command;
-    hf__redis        *store;
-    hf__node         *node;
-    hf_request       *request;
+    hf__command command;
+    hf__redis  *store;
+    hf__node   *node;
+    hf_request *request;
+
+    hf__conn           *lane;    /* NULL: it goes over the node's connection */
+    struct hf__confirm *confirm; /* NULL: the attempt need not be confirmed, or it is none */
+
     const hf__script *script;
     hf__verb_answer  *answer;
     hf__text          text;
@@ -100,6 +104,12 @@ void hf__verb_drop(hf__verb *verb);
 
 /* Sends it. From then on it belongs to its completion or to drive(). */
 void hf__verb_send(hf__verb *verb);
+
+/* The end: the request is its owner's again. */
+void hf__verb_complete(hf__verb *verb);
+
+/* verb->whole, when the script's text is wanted. */
+void hf__verb_resend(hf__verb *verb);
 
 /* drive() of a request that was sent. */
 void hf__verb_drive(hf_request *request);
