@@ -134,6 +134,8 @@ static int redlock_open(hf_store *base, const hf_url *url, hf_error *err)
         return status;
     }
     make_where(store);
+    base->lacks = "servers that know nothing of each other keep no common count and no common order, so that two who "
+                  "each hear from a part of them would both be let in";
     if (!store->fenced)
         base->caps &= ~(unsigned)HF_CAP_FENCE;
     base->caps &= store->servers[0].member->caps | (unsigned)HF_CAP_FENCE;
