@@ -82,7 +82,6 @@ struct hf__redlock {
     hf__pump       *pump;
     hf__pump_part   part; /* looks after waits and debts */
     hf__server      servers[HF__MEMBERS_MAX];
-    char            where[2048];
     pthread_mutex_t mutex;
     hf__wait       *waits;
     hf__renewed    *renewed;
