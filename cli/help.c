@@ -26,6 +26,7 @@ void help_main(void)
         "       holdfast show [options] NAME\n"
         "       holdfast break [options] NAME\n"
         "       holdfast doctor [options]\n"
+        "       holdfast schema mysql|postgresql|sqlite\n"
         "       holdfast --help | --version\n"
         "\n"
         "Holds a lock while a command runs, on one machine or across many.\n"
@@ -35,6 +36,7 @@ void help_main(void)
         "  show    show who holds a lock and who waits for it\n"
         "  break   take a lock away from its holders\n"
         "  doctor  examine the store, and say what that means for locks\n"
+        "  schema  print the SQL that makes a store's tables\n"
         "\n"
         "'holdfast VERB --help' tells more; the manual is holdfast(1).\n"
         "\n");
@@ -78,6 +80,7 @@ void help_run(void)
         "      --lease TIME        a lease that is never renewed: COMMAND has to end within it\n"
         "      --watchdog TIME     length of the lease that is renewed (30)\n"
         "      --on-loss WHAT      term, kill, stop or ignore (term): what happens to COMMAND when the lock is lost\n"
+        "      --heed              end COMMAND as at a loss when a polite 'holdfast break' asks for it (zookeeper:)\n"
         "      --grace TIME        from SIGTERM to SIGKILL (5, or a third of the lease if that is less)\n"
         "      --note TEXT         shown to others that find NAME taken (the name of COMMAND)\n"
         "      --store URL         where the lock is kept\n"
@@ -132,6 +135,7 @@ void help_break(void)
         "next holder may both be at work.\n"
         "\n"
         "      --claim ID    only this claim, held or waiting (see 'holdfast show')\n"
+        "      --polite      ask the holder, who may heed it, to end by itself (zookeeper:)\n"
         "      --yes         do not ask (else: asks, and removes what it showed)\n"
         "      --store URL   where the lock is kept\n"
         "      --timeout TIME\n"
@@ -161,4 +165,12 @@ void help_doctor(void)
         "  78   something endangers locks\n"
         "\n");
     put_store();
+}
+
+void help_schema(void)
+{
+    put("Usage: holdfast schema mysql|postgresql|sqlite\n"
+        "\n"
+        "Prints the SQL that makes the tables of a store, for those who do not let a program make any. With\n"
+        "create=no in the store's URL nothing is made.\n");
 }

@@ -189,6 +189,10 @@ HF_API const char *hf_client_url(const hf_client *client);
  * Static. */
 HF_API const char *hf_schemes(void);
 
+/* The SQL that makes a store's tables, for people who do not let a program make any ("mysql", "postgresql", "sqlite").
+ * NULL: this build has no such store, or it needs none. Static memory. */
+HF_API const char *hf_schema(const char *scheme);
+
 /* ------------------------------------------------------------------ locks ------------------------------------- */
 
 enum hf_owner {
