@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parts of the check verb: what the server says of itself (check_info.c), what this user may do there
- * (check_rights.c), what Sentinels say of it (check_sentinel.c), and the rest (check.c). Each finding says what it is and what that means for locks.
+ * (check_rights.c), what Sentinels say of it (check_sentinel.c), and the rest (check.c). Each finding says what it is
+ * and what that means for locks.
  */
 #ifndef HF_STORES_REDIS_CHECK_H
 #define HF_STORES_REDIS_CHECK_H
