@@ -21,6 +21,7 @@ typedef struct hf__follower hf__follower;
 struct hf__follower {
     hf__park           park;
     const atomic_bool *finished;
+    const int         *wake_fd; /* NULL: it sleeps in its park; else it is told by this eventfd */
     hf__follower      *prev, *next;
     bool               listed;
 };
@@ -66,6 +67,9 @@ struct hf__conn {
  * every 100 ms. 0: does not wait. */
 void hf__conn_step(hf__conn *conn, int64_t until_us);
 
+/* The same without waiting; receives only what is `readable`. */
+void hf__conn_step_some(hf__conn *conn, bool readable);
+
 /* Sends what is unsent, unless another thread does. */
 void hf__conn_flush(hf__conn *conn);
 
@@ -86,6 +90,16 @@ void hf__conn_expire(hf__conn *conn);
 void hf__conn_wake_finished(hf__conn *conn);
 
 void hf__conn_unlist(hf__conn *conn, hf__follower *follower);
+
+/* Ends the sleep of a follower that is off the list and was told its word. In two steps: how, and then, perhaps without
+ * the mutex and when the follower is gone already, the act. */
+typedef struct hf__waking {
+    const hf__park *park;
+    int             fd; /* -1: the park */
+} hf__waking;
+
+hf__waking hf__waking_of(const hf__follower *follower);
+void       hf__waking_do(hf__waking waking);
 
 /* Nobody leads any more: whoever is next, a follower or the pump, is told. */
 void hf__conn_hand_over(hf__conn *conn);
