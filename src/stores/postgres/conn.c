@@ -109,6 +109,47 @@ static int connection_lost(const hf__pg_conn *conn, hf__reply *reply, hf_error *
     return fail_with(conn, HF__TROUBLE_LOST, "", PQerrorMessage(conn->pg), reply, err);
 }
 
+/* The state in "FATAL:  28P01: ...", as the verbose form of a message has it; "" where there is none. */
+static void find_state(const char *line, size_t len, char state[6])
+{
+    state[0] = '\0';
+    for (size_t i = 0; i + 10 <= len && state[0] == '\0'; i++)
+        if (memcmp(line + i, ":  ", 3) == 0 && memcmp(line + i + 8, ": ", 2) == 0 &&
+            strspn(line + i + 3, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5) {
+            memcpy(state, line + i + 3, 5);
+            state[5] = '\0';
+        }
+}
+
+/* A certificate, or a server without TLS: there is no state for it, and the network is not to blame. */
+static bool is_about_tls(const char *line, size_t len)
+{
+    return memmem(line, len, "certificate", 11) != NULL || memmem(line, len, "SSL", 3) != NULL;
+}
+
+/* Why no connection was made; the library says it in words only, a line for each host. Where one of several hosts was
+ * not reached, it may be the one that lets us in. */
+static int not_connected(const hf__pg_conn *conn, hf_error *err)
+{
+    const char *text = PQerrorMessage(conn->pg);
+    hf__trouble trouble = HF__TROUBLE_NONE;
+    char        state[6] = "", first[6] = "";
+
+    for (const char *line = text; *line != '\0' && trouble != HF__TROUBLE_LOST;) {
+        size_t len = strcspn(line, "\n");
+        if (line == text || strncmp(line, "connection to server", 20) == 0) {
+            find_state(line, len, state);
+            trouble = state[0] != '\0'          ? trouble_of(state)
+                      : is_about_tls(line, len) ? HF__TROUBLE_REFUSED
+                                                : HF__TROUBLE_LOST;
+            if (line == text)
+                memcpy(first, state, sizeof first);
+        }
+        line += len + (line[len] == '\n');
+    }
+    return fail_with(conn, trouble, trouble == HF__TROUBLE_REFUSED ? "" : first, text, NULL, err);
+}
+
 static int late(const hf__pg_conn *conn, hf__reply *reply, hf_error *err)
 {
     if (reply != NULL)
@@ -376,7 +417,7 @@ static int connect_by(hf__pg_conn *conn, int64_t deadline_us, hf_error *err)
 
     while (step != PGRES_POLLING_OK) {
         if (step == PGRES_POLLING_FAILED)
-            return connection_lost(conn, NULL, err);
+            return not_connected(conn, err);
         if (wait_for(conn, step == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_us) == 0)
             return late(conn, NULL, err);
         door_lock();
@@ -420,8 +461,9 @@ static int conn_connect(void *arg, const void *target, int64_t deadline_us, hf_e
     if (conn->pg == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a connection");
     PQsetNoticeReceiver(conn->pg, ignore_notice, NULL);
-    status =
-        PQstatus(conn->pg) != CONNECTION_BAD ? connect_by(conn, deadline_us, err) : connection_lost(conn, NULL, err);
+    PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE); /* for the state of what the server says against us */
+    status = PQstatus(conn->pg) != CONNECTION_BAD ? connect_by(conn, deadline_us, err) : not_connected(conn, err);
+    PQsetErrorVerbosity(conn->pg, PQERRORS_DEFAULT);
     if (status == HF_OK && (PQsetnonblocking(conn->pg, 1) != 0 || PQenterPipelineMode(conn->pg) != 1))
         status = connection_lost(conn, NULL, err);
     if (status == HF_OK)
