@@ -23,6 +23,8 @@
 #define TRY_MS 50
 #define ARGS_MOST 40
 
+const char *const *dbserver_more;
+
 static void sleep_for(int ms)
 {
     struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
@@ -71,6 +73,19 @@ static pid_t spawn(const dbserver *server, const char *const *argv)
     if (pid == 0)
         run(server, user, argv, parent);
     return pid;
+}
+
+/* The server itself, with what a test adds. */
+static pid_t spawn_server(const dbserver *server, const char *const *argv)
+{
+    const char *all[ARGS_MOST + 1] = {NULL};
+    int         count = 0;
+
+    for (; argv[count] != NULL && count < ARGS_MOST; count++)
+        all[count] = argv[count];
+    for (const char *const *more = dbserver_more; more != NULL && *more != NULL && count < ARGS_MOST; more++)
+        all[count++] = *more;
+    return spawn(server, all);
 }
 
 static bool finish(pid_t pid)
@@ -157,7 +172,7 @@ static pid_t mysql_run(const dbserver *server)
     snprintf(data, sizeof data, "--datadir=%s/data", server->folder);
     snprintf(init, sizeof init, "--init-file=%s/init.sql", server->folder);
     snprintf(port, sizeof port, "--port=%d", server->port);
-    return spawn(server, argv);
+    return spawn_server(server, argv);
 }
 
 /* It greets whom it lets in. */
@@ -233,7 +248,7 @@ static pid_t postgres_run(const dbserver *server)
 
     snprintf(port, sizeof port, "%d", server->port);
     snprintf(data, sizeof data, "%s/data", server->folder);
-    return spawn(server, argv);
+    return spawn_server(server, argv);
 }
 
 static bool postgres_answers(const dbserver *server)
@@ -311,6 +326,22 @@ void dbserver_kill(dbserver *server)
     server->pid = 0;
     if (server->postgres)
         sleep_for(300);
+}
+
+bool dbserver_reload(const dbserver *server)
+{
+    return server->postgres ? kill(server->pid, SIGHUP) == 0 : dbserver_sql(server, "FLUSH SSL", NULL, 0);
+}
+
+bool dbserver_owner(const dbserver *server, uid_t *user, gid_t *group)
+{
+    const struct passwd *other = other_user(server);
+
+    if (other == NULL)
+        return false;
+    *user = other->pw_uid;
+    *group = other->pw_gid;
+    return true;
 }
 
 /* ---- SQL -------------------------------------------------------------------------------------------------------- */
