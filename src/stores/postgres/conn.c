@@ -133,7 +133,7 @@ static int not_connected(const hf__pg_conn *conn, hf_error *err)
 {
     const char *text = PQerrorMessage(conn->pg);
     hf__trouble trouble = HF__TROUBLE_NONE;
-    char        state[6] = "", first[6] = "";
+    char        state[6] = "";
 
     for (const char *line = text; *line != '\0' && trouble != HF__TROUBLE_LOST;) {
         size_t len = strcspn(line, "\n");
@@ -142,12 +142,10 @@ static int not_connected(const hf__pg_conn *conn, hf_error *err)
             trouble = state[0] != '\0'          ? trouble_of(state)
                       : is_about_tls(line, len) ? HF__TROUBLE_REFUSED
                                                 : HF__TROUBLE_LOST;
-            if (line == text)
-                memcpy(first, state, sizeof first);
         }
         line += len + (line[len] == '\n');
     }
-    return fail_with(conn, trouble, trouble == HF__TROUBLE_REFUSED ? "" : first, text, NULL, err);
+    return fail_with(conn, trouble, "", text, NULL, err);
 }
 
 static int late(const hf__pg_conn *conn, hf__reply *reply, hf_error *err)
