@@ -68,6 +68,22 @@ static int say(hf__pg_conn *conn, const char *sql, int64_t until_us, hf_error *e
     return hf__postgres_driver.exchange(conn, sql, strlen(sql), until_us, &reply, err);
 }
 
+/* Sends a message to the channel, by a connection for this once: to the one that sends it itself, a message comes with
+ * the answer, also through a pooler that swallows all others. */
+static int send_probe(const hf__db *db, const char *channel, int64_t until_us, hf_error *err)
+{
+    hf__pg_conn conn = {0};
+    char        sql[160];
+    int         status = hf__postgres_driver.connect(&conn, db->target, until_us, err);
+
+    if (status != HF_OK)
+        return status;
+    snprintf(sql, sizeof sql, "SELECT pg_notify('%s','probe')", channel);
+    status = say(&conn, sql, until_us, err);
+    hf__postgres_driver.close(&conn);
+    return status;
+}
+
 /* Connects, listens, and sees a message arrive. Otherwise nothing is left open. */
 static int begin(hf__listen *listen, hf__pg_conn *conn, int64_t until_us, hf_error *err)
 {
@@ -82,9 +98,8 @@ static int begin(hf__listen *listen, hf__pg_conn *conn, int64_t until_us, hf_err
     snprintf(channel, sizeof channel, "holdfast_%s", hex);
     snprintf(sql, sizeof sql, "LISTEN %s", channel);
     status = say(conn, sql, until_us, err);
-    snprintf(sql, sizeof sql, "SELECT pg_notify('%s','probe')", channel);
     if (status == HF_OK)
-        status = say(conn, sql, until_us, err);
+        status = send_probe(db, channel, until_us, err);
     while (status == HF_OK && !(arrived = deliver(listen, conn)))
         if (!take_in(listen, conn, (int)hf__ms_until(until_us, hf__now_us())))
             break;
