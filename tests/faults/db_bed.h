@@ -30,6 +30,9 @@ const char *db_doctor(hf_client *client, const char *topic);
 int db_clock_group(const char *library);
 int db_clock_child(int argc, char **argv);
 
+/* What stands between: a pooler before PostgreSQL, a cluster of MariaDB (db_between.c). The server ends there. */
+int db_between_group(void);
+
 /* TLS (db_tls.c). What is made before the server starts, and its arguments; the group; and the end. */
 void db_tls_make(const char *kind);
 int  db_tls_group(void);

@@ -98,8 +98,7 @@ static bool finish(pid_t pid)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* A port that was free just now. */
-static int free_port(void)
+int dbserver_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t          size = sizeof address;
@@ -297,7 +296,7 @@ bool dbserver_start(dbserver *server, const char *kind, bool durable)
     memset(server, 0, sizeof *server);
     server->postgres = strcmp(kind, "postgresql") == 0;
     server->durable = durable;
-    server->port = free_port();
+    server->port = dbserver_free_port();
     if (getcwd(here, sizeof here) == NULL)
         return false;
     snprintf(server->folder, sizeof server->folder, "%s/db-XXXXXX", here);

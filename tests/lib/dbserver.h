@@ -31,6 +31,9 @@ bool dbserver_start(dbserver *server, const char *kind, bool durable);
 void dbserver_kill(dbserver *server);
 bool dbserver_again(dbserver *server);
 
+/* A port that was free just now. */
+int dbserver_free_port(void);
+
 /* Has the server read its certificates again. */
 bool dbserver_reload(const dbserver *server);
 
