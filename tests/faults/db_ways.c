@@ -190,6 +190,23 @@ static void create_no_makes_nothing(void **state)
     assert_string_equal(db_ask("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema='bare'"), "4");
 }
 
+/* What no time heals is refused, and not told as a server out of reach. */
+static void what_is_wrong_is_told_as_such(void **state)
+{
+    const char *wrong[] = {db_url("app", "nowhere", ""),
+                           server.postgres ? db_url("nobody", "postgres", "") : db_url("locked:wrong", "locks", "")};
+
+    (void)state;
+    if (!server.postgres)
+        db_do("CREATE USER locked@'%' IDENTIFIED BY 'secret'");
+    for (size_t i = 0; i < 2; i++) {
+        hf_client *client;
+        hf_error   err;
+        assert_status_err(HF_EREFUSED, hf_open(&client, wrong[i], NULL, &err), &err);
+        assert_null(strstr(err.text, ":wrong@"));
+    }
+}
+
 /* ---- The view --------------------------------------------------------------------------------------------------- */
 
 /* The columns that people know from lock tables, with the server's times in UTC. */
@@ -264,6 +281,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_printed_schema_is_the_one_that_is_made),
         cmocka_unit_test(create_no_makes_nothing),
+        cmocka_unit_test(what_is_wrong_is_told_as_such),
         cmocka_unit_test(the_view_has_the_classic_columns),
         cmocka_unit_test(doctor_says_how_waiting_works),
     };
