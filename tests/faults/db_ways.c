@@ -257,6 +257,9 @@ static void the_view_has_the_classic_columns(void **state)
     acquirer_join(&w);
     assert_status_err(HF_OK, w.status, &w.err);
     assert_string_equal(db_ask("SELECT COUNT(*) FROM holdfast_view"), "0");
+    hf_lock *const all[] = {mutex, odd, reader, permits, writer};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        hf_free(all[i]);
     must_close(a);
     must_close(b);
 }
