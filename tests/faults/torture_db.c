@@ -4,10 +4,9 @@
  * are ended by KILL, one or all, and the server is killed and started again on its files. Before each death its own
  * count of deadlocks is read, since it begins anew. Afterwards everything that was left behind must go with the sweep.
  *
- *   torture_db mysql|postgresql TORTURE SECONDS [ARGUMENT OF TORTURE...]
- *   torture_db mysql|postgresql --crowd SECONDS
+ *   torture_db mysql|postgresql [--crowd SECONDS] [TORTURE SECONDS [ARGUMENT OF TORTURE...]]
  *
- * --crowd: no torture, but 16 threads on 4 names, which must make no deadlock.
+ * --crowd: before that, 16 threads on 4 names, which must make no deadlock.
  *
  * Exit: as the torture; 1 when rows stayed, or when the server counted a deadlock.
  */
@@ -141,17 +140,18 @@ static int64_t rows_after_sweeps(int64_t *before)
     return rows;
 }
 
-static int torture(int argc, char **argv)
+/* `argv` ends with NULL: the torture, its seconds, its arguments. */
+static int torture(char **argv)
 {
     nemesis     n = {.rng = (uint64_t)now_us()};
-    const char *args[48] = {argv[2], "--store", server.url, "--seconds", argv[3]};
+    const char *args[48] = {argv[0], "--store", server.url, "--seconds", argv[1]};
     int64_t     before, rows;
     int         how = 0;
 
-    for (int i = 4; i < argc && i < 46; i++)
-        args[i + 1] = argv[i];
+    for (int i = 2; argv[i] != NULL && i < 44; i++)
+        args[i + 3] = argv[i];
     pid_t pid = torture_start((char **)args);
-    bool  alive = rage(&n, atoll(argv[3]));
+    bool  alive = rage(&n, atoll(argv[1]));
     while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
         continue;
     if (!alive || !WIFEXITED(how))
@@ -236,14 +236,19 @@ static int crowd(int64_t seconds)
 
 int main(int argc, char **argv)
 {
-    int result = 3;
+    bool   crowds = argc > 3 && strcmp(argv[2], "--crowd") == 0;
+    char **rest = argv + (crowds ? 4 : 2);
+    int    result = 3;
 
-    if (argc < 4) {
-        fprintf(stderr, "usage: torture_db mysql|postgresql TORTURE|--crowd SECONDS [ARGUMENT...]\n");
+    if (argc < 4 || (rest[0] != NULL && rest[1] == NULL)) {
+        fprintf(stderr, "usage: torture_db mysql|postgresql [--crowd SECONDS] [TORTURE SECONDS [ARGUMENT...]]\n");
         return 2;
     }
-    if (dbserver_start(&server, argv[1], false))
-        result = strcmp(argv[2], "--crowd") == 0 ? crowd(atoll(argv[3])) : torture(argc, argv);
+    if (dbserver_start(&server, argv[1], false)) {
+        result = crowds ? crowd(atoll(argv[3])) : 0;
+        if (result == 0 && rest[0] != NULL)
+            result = torture(rest);
+    }
     dbserver_end(&server);
     return result;
 }
