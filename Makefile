@@ -8,6 +8,7 @@
 #   make bench      builds and runs the benchmarks (BENCH=--full: those of minutes too; BENCH=sqlite: one of them)
 #   make bench-redis  the same for the Redis store, on servers that it starts (BENCH=--full, BENCH=pair)
 #   make install    [PREFIX=/usr/local] [DESTDIR=...]
+#   make deb        builds Debian packages into build/deb/
 #   make clean      removes build/
 #
 # BUILD=<folder>, JOBS=<n>, TEST_JOBS=<n> and CONFIGURE=<options for cmake> change what they say.
@@ -24,7 +25,7 @@ run_build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) -j $(
 configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CONFIGURE)
 step      = @printf '\n==> %s\n'
 
-.PHONY: all demo test bench bench-redis install clean
+.PHONY: all demo test bench bench-redis install deb clean
 
 all:
 	$(step) "configure $(BUILD)/"
@@ -63,6 +64,12 @@ bench bench-redis:
 install: all
 	$(step) "install"
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+
+deb:
+	$(step) "packages"
+	@scripts/install-packages deb
+	$(step) "build the Debian packages in $(BUILD)/deb/"
+	@JOBS=$(JOBS) scripts/make-deb $(BUILD)
 
 clean:
 	rm -rf $(BUILD)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Passwords are where RFC 3986 puts them (user:password@host) or in a parameter named "password". Cutting is done in
- * the string that the kernel shows to others (/proc/PID/cmdline and environ), and what is left over is zeroed.
+ * Passwords are where RFC 3986 puts them (user:password@host) or in a parameter whose name ends like that. Cutting is
+ * done in the string that the kernel shows to others (/proc/PID/cmdline and environ), and what is left over is zeroed.
  */
 #include "secret.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,11 +38,11 @@ static void cut_parameter(char *url)
     char             *at = strchr(url, '?');
 
     while (at != NULL) {
-        char *value = at + 1;
-        if (strncmp(value, key, sizeof(key) - 1) == 0) {
-            value += sizeof(key) - 1;
-            cut(value, value + strcspn(value, "&#"));
-        }
+        char  *value = at + 1;
+        size_t end = strcspn(value, "=&#");
+        if (value[end] == '=' && end + 2 >= sizeof(key) &&
+            strncmp(value + end + 2 - sizeof(key), key, sizeof(key) - 1) == 0)
+            cut(value + end + 1, value + strcspn(value, "&#"));
         at = strchr(value, '&');
     }
 }
@@ -64,10 +65,24 @@ char *secret_take_environment(void)
 
 void secret_forget_environment(void)
 {
-    char *password = getenv("HOLDFAST_REDIS_PASSWORD");
+    static const char *const names[] = {"HOLDFAST_REDIS_PASSWORD", "HOLDFAST_SENTINEL_PASSWORD"};
 
-    if (password != NULL)
-        explicit_bzero(password, strlen(password));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char *password = getenv(names[i]);
+        if (password != NULL)
+            explicit_bzero(password, strlen(password));
+    }
+}
+
+char *secret_with(char *url, const char *parameter)
+{
+    const char *base = url != NULL && *url != '\0' ? url : "sqlite:";
+    char       *with;
+
+    if (asprintf(&with, "%s%c%s", base, strchr(base, '?') != NULL ? '&' : '?', parameter) < 0)
+        with = NULL;
+    secret_free(url);
+    return with;
 }
 
 void secret_free(char *url)

@@ -117,7 +117,7 @@ enum hf_status {
     HF_EUNSUPPORTED = -2, /* this store cannot do that */
     HF_ECONFLICT = -3,    /* the name is in use as another kind, or with another limit */
     HF_EUNREACHABLE = -4, /* the store did not answer in time; the outcome is being settled in the background */
-    HF_ENOQUORUM = -5,    /* a majority of servers could not be reached */
+    HF_ENOQUORUM = -5,    /* a majority of servers could not be reached, or too few replicas confirmed */
     HF_EREFUSED = -6,     /* the store answered, and will not: rights, configuration, a replaced file */
     HF_EEXHAUSTED = -7,   /* out of memory, disk or descriptors */
     HF_EFORKED = -8,      /* this handle belongs to the parent process */
@@ -274,6 +274,7 @@ typedef struct hf_grant {
     int64_t left_ms;  /* what is left of it now, by this client's own deadline */
     int64_t waited_us;
     int     level; /* 1: entered; above: re-entered */
+    int     votes; /* a store of several servers: how many of them granted it, when it was granted; else 0 */
 } hf_grant;
 
 /*
@@ -356,6 +357,7 @@ typedef struct hf_entry {
     int64_t     limit;
     int64_t     fence;
     char        claim[40]; /* the claim's id in hexadecimal, for hf_break() */
+    int         votes;     /* a store of several servers: on how many of them it stands; else 0 */
     hf_holder   holder;
 } hf_entry;
 

@@ -84,11 +84,13 @@ typedef struct hf_verdict {
     int       answer;   /* enum hf_answer */
     int64_t   fence;    /* granted: above all earlier ones of the name; 0: none */
     int64_t   lease_ms; /* granted or queued: what the store keeps, counted from its answer */
-    int64_t   again_ms; /* refused: ask again after this time at the latest, news or not */
+    int64_t   again_ms; /* refused: ask again after this time at the latest, news or not. Granted: renew it, or look
+                         * at it, after this time at the latest, since something is still missing (0: nothing is) */
     int64_t   place;    /* refused and queued: 1 is next; 0: not in a queue */
     hf_holder holder;   /* refused: one of those in the way */
     bool      found;    /* release: there was a live claim to remove */
     int64_t   removed;  /* break: how many claims */
+    int       votes;    /* granted: by how many servers, where a majority of several decides; else 0 */
 } hf_verdict;
 
 enum hf_renewal_answer {
@@ -102,6 +104,8 @@ typedef struct hf_renewal {
     hf_claim *claim;
     int64_t lease_ms; /* new lease from now; 0: only look. With RENEWED a store writes what it keeps, if that is less */
     int     answer;   /* enum hf_renewal_answer, written by the store */
+    int64_t left_ms;  /* what is left of the grant, by the holder's own deadline */
+    int64_t again_ms; /* 0 at first; a store may write when it wants to be asked again, as in a verdict */
 } hf_renewal;
 
 typedef struct hf_request hf_request;

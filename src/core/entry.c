@@ -23,6 +23,7 @@ void hf__entry_describe(hf__hold *hold, int64_t now_us, hf_grant *grant)
     grant->lease_ms = hold->claim.lease_ms;
     grant->left_ms = hold->state == HF__HOLD_HELD ? hf__ms_until(hold->deadline_us, now_us) : 0;
     grant->level = (int)(hf__hold_levels(hold, HF_MODE_EXCLUSIVE) + hf__hold_levels(hold, HF_MODE_SHARED));
+    grant->votes = hold->votes;
 }
 
 /* Why not; HF_OK: it may. */

@@ -116,6 +116,15 @@ static int64_t next_look_us(const hf__hold *hold, int64_t sent_us)
     return hf__after_ms(sent_us, lease_ms / RENEWALS);
 }
 
+/* The same, or sooner: the store wants to be asked for what is missing still. */
+static int64_t look_or_again_us(const hf__hold *hold, int64_t again_ms, int64_t sent_us, int64_t now_us)
+{
+    int64_t look_us = next_look_us(hold, sent_us);
+    int64_t again_us = again_ms > 0 ? hf__after_ms(now_us, again_ms) : HF_NEVER_US;
+
+    return again_us < look_us ? again_us : look_us;
+}
+
 static void watch(hf__hold *hold, int64_t look_us)
 {
     hf__keeper_watch(hold, look_us < hold->deadline_us ? look_us : hold->deadline_us);
@@ -166,6 +175,7 @@ bool hf__hold_grant(hf__hold *hold, const hf_verdict *verdict, int64_t sent_us, 
     hold->kept_ms = lease_ms;
     hold->state = HF__HOLD_HELD;
     hold->fence = verdict->fence;
+    hold->votes = verdict->votes;
     hold->granted_us = now_us;
     hold->hold_until_us = lock->max_hold_ms > 0 ? hf__after_ms(now_us, lock->max_hold_ms) : HF_NEVER_US;
     hold->deadline_us = hf__hold_deadline(hold, lease_ms, sent_us);
@@ -173,7 +183,7 @@ bool hf__hold_grant(hf__hold *hold, const hf_verdict *verdict, int64_t sent_us, 
     hf__hold_enter(hold, lock, lock->mode);
     client->stats.holds++;
     hold->claim.note = ""; /* the store has it, and the handle may be freed before the hold ends */
-    watch(hold, next_look_us(hold, sent_us));
+    watch(hold, look_or_again_us(hold, verdict->again_ms, sent_us, now_us));
     return true;
 }
 
@@ -384,11 +394,11 @@ void hf__hold_renewed(hf__hold *hold, const hf_renewal *renewal, int64_t sent_us
         if (deadline_us > hold->deadline_us)
             hold->deadline_us = deadline_us;
         hold->client->stats.renewed++;
-        watch(hold, next_look_us(hold, sent_us));
+        watch(hold, look_or_again_us(hold, renewal->again_ms, sent_us, now_us));
         break;
     }
     case HF_RENEWAL_HELD:
-        watch(hold, next_look_us(hold, sent_us));
+        watch(hold, look_or_again_us(hold, renewal->again_ms, sent_us, now_us));
         break;
     case HF_RENEWAL_GONE:
         hf__hold_lose(hold);

@@ -60,6 +60,7 @@ typedef struct hf__hold {
     unsigned          refs;
     unsigned char     state; /* enum hf__hold_state */
     bool              fixed; /* a fixed lease: looked at, not renewed */
+    int               votes; /* by how many servers it was granted */
     bool              lined; /* counted by the line in which it was waited for: see line.h */
     size_t            key_len;
     char              key[]; /* the owner's number, then the name with a NUL */

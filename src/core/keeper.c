@@ -159,6 +159,7 @@ static void fill_batch(hf__keeper *keeper, hf__hold *list, int64_t now_us)
         keeper->claims[i] = hold->claim;
         renewal->claim = &keeper->claims[i];
         renewal->lease_ms = hf__hold_renewal_ms(hold, now_us);
+        renewal->left_ms = hf__ms_until(hold->deadline_us, now_us);
         hf__hold_asked(hold, renewal->lease_ms, keeper->request.deadline_us);
         hf__heap_set(&keeper->looks, &hold->look, hold->deadline_us);
     }

@@ -93,6 +93,7 @@ static int renew_begin(renewing *renew, hf_lock *lock, int64_t lease_ms, int64_t
     renew->renewal.lease_ms = lease_ms > 0 ? lease_ms : hold->claim.lease_ms;
     if (rest_ms < renew->renewal.lease_ms)
         renew->renewal.lease_ms = rest_ms;
+    renew->renewal.left_ms = hf__ms_until(hold->deadline_us, now_us);
     renew->request.verb = HF_VERB_RENEW;
     renew->request.renewals = &renew->renewal;
     renew->request.count = 1;

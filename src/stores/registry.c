@@ -32,6 +32,10 @@ extern const hf__dialect  hf__postgres_dialect;
 #endif
 #ifdef HF_STORE_REDIS
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
+extern const hf_store_ops hf__redis_sentinel_ops, hf__rediss_sentinel_ops;
+#endif
+#ifdef HF_STORE_REDLOCK
+extern const hf_store_ops hf__redlock_ops;
 #endif
 #ifdef HF_STORE_ZOOKEEPER
 extern const hf_store_ops hf__zookeeper_ops;
@@ -48,7 +52,10 @@ static const hf_store_ops *const built_in[] = {
     &hf__postgresql_ops,
 #endif
 #ifdef HF_STORE_REDIS
-    &hf__redis_ops,      &hf__rediss_ops, &hf__redis_unix_ops,
+    &hf__redis_ops,      &hf__rediss_ops, &hf__redis_unix_ops, &hf__redis_sentinel_ops, &hf__rediss_sentinel_ops,
+#endif
+#ifdef HF_STORE_REDLOCK
+    &hf__redlock_ops,
 #endif
 #ifdef HF_STORE_ZOOKEEPER
     &hf__zookeeper_ops,
@@ -75,8 +82,8 @@ static const struct {
 
 /* Schemes of stores that Holdfast has or is to have. */
 static const char *const known[] = {
-    "sqlite",        "memory",  "redis",     "rediss", "redis+unix", "redis-sentinel",
-    "redis-cluster", "redlock", "zookeeper", "mysql",  "postgresql",
+    "sqlite",          "memory",        "redis",   "rediss",    "redis+unix", "redis-sentinel",
+    "rediss-sentinel", "redis-cluster", "redlock", "zookeeper", "mysql",      "postgresql",
 };
 
 static pthread_mutex_t     mutex = PTHREAD_MUTEX_INITIALIZER; /* guards `added` */

@@ -228,7 +228,7 @@ static void members_of_several_clients(void **state)
     hf_lock   *members[2] = {must_mutex(client, "two/1", NULL), must_mutex(other, "two/2", NULL)};
     hf_lock   *all = must_all(members, 2);
 
-    must_acquire(all, 1000);
+    must_acquire(all, 10000);
     must_hold(client, NULL, 2, 0);
     must_release(all);
     must_hold(client, NULL, 0, 0);
@@ -284,7 +284,7 @@ static void the_loss_of_a_member_is_told(void **state)
     assert_status(HF_LOST, hf_release(all, NULL));
     must_come_to(other, NULL, 0, 0);
     assert_int_equal(lost, 1);
-    must_acquire(all, 1000);
+    must_acquire(all, 10000);
     must_release(all);
     must_hold(other, NULL, 0, 0);
     hf_free(all);

@@ -174,7 +174,7 @@ static void a_slow_callback_delays_no_renewal(void **state)
     must_acquire(kept, HF_NOWAIT);
     must_acquire(lost, HF_NOWAIT);
     for (int i = 0; i < 15; i++) {
-        sleep_ms(100);
+        sleep_ms(SHORT_WATCHDOG_MS / 6);
         assert_true(hf_left(kept) > 0);
     }
     assert_int_equal(hf_left(lost), 0);

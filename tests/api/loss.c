@@ -63,9 +63,9 @@ static void the_end_of_a_fixed_lease_is_told_at_the_deadline(void **state)
     assert_false(readable(fd, 0));
     assert_true(readable(fd, 5000));
     assert_true(now_us() >= from_us + 300000);
-    assert_true(now_us() <= granted_us + 500000 + 1000000);
+    assert_true(now_us() <= granted_us + 500000 + 3000000);
     must_be_told(&t, 1000);
-    assert_true(t.at_us <= granted_us + 500000 + 1000000);
+    assert_true(t.at_us <= granted_us + 500000 + 3000000);
     assert_ptr_equal(t.lock, lock);
     assert_false(pthread_equal(t.thread, pthread_self()));
     assert_int_equal(hf_left(lock), 0);
@@ -162,7 +162,7 @@ static void r13_a_lock_taken_again_after_a_loss_is_renewed(void **state)
     for (int round = 1; round <= 2; round++) {
         must_acquire(lock, HF_NOWAIT);
         assert_status(HF_OK, hf_break(other, "r13", NULL, NULL, NULL));
-        int64_t until_ms = now_ms() + 3000;
+        int64_t until_ms = now_ms() + 10000;
         while (times(&t) < round && now_ms() < until_ms)
             sleep_ms(2);
         assert_int_equal(times(&t), round);
@@ -224,7 +224,7 @@ static void a_re_entered_grant_is_lost_once(void **state)
     assert_status(HF_LOST, hf_release(lock, NULL));
     assert_status(HF_LOST, hf_release(lock, NULL));
     assert_status(HF_NOT_OWNER, hf_release(lock, NULL));
-    must_acquire(second, 1000);
+    must_acquire(second, 10000);
     must_release(second);
     assert_int_equal(times(&t), 1);
     must_hold(client, "levels", 0, 0);

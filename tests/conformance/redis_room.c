@@ -151,14 +151,16 @@ void room_open(room *r, redis_server *server, const char *options, bool direct)
     assert_true(hf__layout_own_channel(&own, &r->env.client));
     snprintf(r->channel, sizeof r->channel, "%s", own.bytes);
     hf__text_finish(&own);
+    assert_true(hf__at_init(&r->at, r->config.hosts, r->config.host_count));
     assert_int_equal(hf__pump_open(&r->pump, &err), HF_OK);
-    assert_int_equal(hf__news_open(&r->news, &r->config, &r->env, r->pump, NULL, &err), HF_OK);
+    assert_int_equal(hf__news_open(&r->news, &r->config, &r->at, &r->env, r->pump, NULL, &err), HF_OK);
 }
 
 void room_close(room *r)
 {
     hf__news_close(r->news);
     hf__pump_close(r->pump);
+    hf__at_finish(&r->at);
     hf__redis_config_finish(&r->config);
     proxy_end(r->proxy);
     pthread_cond_destroy(&r->noted);

@@ -21,6 +21,7 @@ typedef struct room {
     redis_server    *server;
     proxy           *proxy;
     hf__redis_config config;
+    hf__at           at;
     hf_store_env     env;
     hf__pump        *pump;
     hf__news        *news;

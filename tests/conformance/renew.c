@@ -89,7 +89,9 @@ static void each_has_its_own_answer(suite_state *s)
 {
     hf_claim   held = claim_first(&kind_mutex, "batch:held"), fixed = claim_first(&kind_mutex, "batch:fixed");
     hf_claim   gone = claim_first(&kind_mutex, "batch:gone");
-    hf_renewal batch[] = {{&held, LONG_MS, 77}, {&gone, LONG_MS, 77}, {&fixed, 0, 77}};
+    hf_renewal batch[] = {{.claim = &held, .lease_ms = LONG_MS, .answer = 77},
+                          {.claim = &gone, .lease_ms = LONG_MS, .answer = 77},
+                          {.claim = &fixed, .lease_ms = 0, .answer = 77}};
     hf_request request = {.verb = HF_VERB_RENEW, .renewals = batch, .count = 3};
 
     must_grant(s->a, &held);

@@ -136,7 +136,7 @@ static void rows_of_nonsense(void **state)
         " expires_us, client, life_device, life_inode, host, program, note, pid, since_ms)");
     for (int round = 0; round < 100; round++) {
         hf_claim   one = claim_first(&suite_kinds[rand_r(&seed) % suite_kind_count], "rows");
-        hf_renewal renewal = {&one, LONG_MS, 77};
+        hf_renewal renewal = {.claim = &one, .lease_ms = LONG_MS, .answer = 77};
         hf_request requests[] = {{.verb = HF_VERB_ATTEMPT, .claim = &one, .queue = round % 2 == 0},
                                  {.verb = HF_VERB_RENEW, .renewals = &renewal, .count = 1},
                                  {.verb = HF_VERB_BREAK, .name = "rows", .name_len = 4},

@@ -218,7 +218,7 @@ static void unknown_file_systems(void **state)
 static void expect_all_refused(party *p, hf_claim *held)
 {
     hf_claim   other = claim_first(&kind_mutex, "another");
-    hf_renewal renewal = {held, LONG_MS, 77};
+    hf_renewal renewal = {.claim = held, .lease_ms = LONG_MS, .answer = 77};
     hf_request requests[] = {{.verb = HF_VERB_ATTEMPT, .claim = &other, .queue = true},
                              {.verb = HF_VERB_RELEASE, .claim = held},
                              {.verb = HF_VERB_RENEW, .renewals = &renewal, .count = 1}};

@@ -334,7 +334,7 @@ static void stopped_writer_bounds_a_request(void **state)
     party     *p = party_open(&spec, "bounded");
     hf_claim   one = claim_first(&kind_mutex, "bounded"), held = claim_first(&kind_mutex, "bounded:held");
     hf_request request = {.verb = HF_VERB_ATTEMPT, .claim = &one, .queue = true};
-    hf_renewal renewal = {&held, LONG_MS, 77};
+    hf_renewal renewal = {.claim = &held, .lease_ms = LONG_MS, .answer = 77};
     hf_request renewals = {.verb = HF_VERB_RENEW, .renewals = &renewal, .count = 1};
     int64_t    begun_us;
     helper    *writer;

@@ -35,6 +35,8 @@ typedef struct checker {
     size_t    count;
     stop     *stops;
     size_t    stop_count;
+    record   *forgot;
+    size_t    forgot_count;
 } checker;
 
 static bool span_valid(const span *s)
@@ -49,9 +51,10 @@ static void complain(checker *c, const char *what, const span *a, const span *b)
     fprintf(c->out, "violation: %s on name %" PRId32 "\n", what, a->enter.name);
     for (const span *s = a; s; s = s == a ? b : NULL)
         fprintf(c->out,
-                "  pid %" PRId32 " mode %" PRId32 " weight %" PRId64 " fence %" PRId64 " from %" PRId64 " to %" PRId64
-                " us\n",
-                s->enter.pid, s->enter.mode, s->enter.weight, s->enter.fence, s->enter.at_us, s->end_us);
+                "  pid %" PRId32 " mode %" PRId32 " weight %" PRId64 " fence %" PRId64 " votes %" PRId32
+                " from %" PRId64 " to %" PRId64 " us\n",
+                s->enter.pid, s->enter.mode, s->enter.weight, s->enter.fence, s->enter.votes, s->enter.at_us,
+                s->end_us);
 }
 
 /* ------------------------------------------------------------------ collecting -------------------------------- */
@@ -132,6 +135,9 @@ static void collect(checker *c, const record *all, size_t count)
             break;
         case RECORD_DEATH:
             break;
+        case RECORD_FORGOT:
+            c->forgot[c->forgot_count++] = *r;
+            break;
         default:
             c->v->bad_records++;
         }
@@ -189,6 +195,44 @@ static bool clash(const span *a, const span *b)
     return a->enter.mode == RECORD_EXCLUSIVE || b->enter.mode == RECORD_EXCLUSIVE;
 }
 
+/* Not before the first of its requests was sent. */
+static int64_t begun_us(const span *s)
+{
+    return s->enter.at_us - (s->enter.lease_ms - s->enter.left_ms) * 1000;
+}
+
+/* So many different servers forgot in this time what others did not know of the name. */
+static int forgot_between(const checker *c, int name, int64_t from_us, int64_t to_us)
+{
+    uint64_t which = 0;
+
+    for (size_t i = 0; i < c->forgot_count; i++)
+        if (c->forgot[i].at_us >= from_us && c->forgot[i].at_us <= to_us &&
+            !((uint64_t)c->forgot[i].value >> (name & 63) & 1))
+            which |= 1ULL << (c->forgot[i].name & 63);
+    return __builtin_popcountll(which);
+}
+
+/* A grant that does not tell its votes had a majority at least. */
+static int votes_of(const span *s)
+{
+    return s->enter.votes > 0 ? s->enter.votes : s->enter.servers / 2 + 1;
+}
+
+/* `b` came in beside `a`. Each server that both have had votes of must have forgotten one of them. */
+static void count_clash(checker *c, const span *a, const span *b)
+{
+    int64_t from_us = begun_us(a) < begun_us(b) ? begun_us(a) : begun_us(b);
+    int     common = votes_of(a) + votes_of(b) - a->enter.servers;
+
+    if (a->enter.servers > 0 && common <= forgot_between(c, b->enter.name, from_us, b->enter.at_us)) {
+        c->v->excused++;
+        return;
+    }
+    c->v->overlaps++;
+    complain(c, "two owners at once", a, b);
+}
+
 /* One name's grants, in order of entry. `active` has room for all of them. */
 static void sweep_overlaps(checker *c, span **of, size_t count, span **active)
 {
@@ -205,10 +249,8 @@ static void sweep_overlaps(checker *c, span **of, size_t count, span **active)
                 continue;
             active[kept++] = active[k];
             sum += active[kept - 1]->enter.weight;
-            if (clash(active[kept - 1], s)) {
-                c->v->overlaps++;
-                complain(c, "two owners at once", active[kept - 1], s);
-            }
+            if (clash(active[kept - 1], s))
+                count_clash(c, active[kept - 1], s);
         }
         n = kept;
         if (s->enter.mode == RECORD_COUNTED && sum > s->enter.limit) {
@@ -228,6 +270,8 @@ static void sweep_fences(checker *c, span **of, size_t count)
         bool        exclusive = s->enter.mode == RECORD_EXCLUSIVE;
         const span *below = exclusive ? last_any : last_exclusive;
         if (!span_valid(s) || s->enter.mode == RECORD_COUNTED || (s->enter.value & RECORD_CONTINUES))
+            continue;
+        if (s->enter.servers > 0 && s->enter.fence == 0) /* they give none */
             continue;
         if (s->enter.fence <= 0 || (below && s->enter.fence <= below->enter.fence)) {
             c->v->fence_errors++;
@@ -323,6 +367,7 @@ static void figures(checker *c)
             continue;
         c->v->grants++;
         c->v->grants_of[s->enter.mode & 3]++;
+        c->v->votes[s->enter.votes < 0 || s->enter.votes > 9 ? 0 : s->enter.votes]++;
         c->v->stillborn += !span_valid(s) && s->enter.left_ms <= 0;
         if (s->enter.left_ms > s->enter.lease_ms) {
             c->v->overlong++;
@@ -330,6 +375,7 @@ static void figures(checker *c)
         }
         validity[n++] = (double)s->enter.left_ms / (double)(s->enter.lease_ms ? s->enter.lease_ms : 1);
     }
+    c->v->forgot = c->forgot_count;
     qsort(validity, n, sizeof(double), double_compare);
     c->v->median_validity = n ? validity[n / 2] : 0;
     free(validity);
@@ -350,7 +396,10 @@ void checker_run(const record *all, size_t count, verdicts *v, FILE *out)
 
     memset(v, 0, sizeof(*v));
     c.stops = calloc(count + 1, sizeof(stop));
-    if (!c.stops) {
+    c.forgot = calloc(count + 1, sizeof(record));
+    if (!c.stops || !c.forgot) {
+        free(c.stops);
+        free(c.forgot);
         v->bad_records++;
         return;
     }
@@ -368,6 +417,7 @@ void checker_run(const record *all, size_t count, verdicts *v, FILE *out)
     }
     free(c.sorted);
     free(c.stops);
+    free(c.forgot);
 }
 
 bool checker_clean(const verdicts *v)

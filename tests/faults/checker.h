@@ -9,6 +9,11 @@
  *                  that of every earlier exclusive one; no two grants of a name have the same fence; none has 0
  *   overlong       nobody is told of more time than the lease that was asked for
  *
+ * Where several independent servers decide, two majorities have votes_a + votes_b - servers of them in common at least.
+ * Two owners whose grants have fewer servers in common than forgot meanwhile, from the first send for either to the
+ * later entry (what stood at a majority of the others as well aside), are counted apart, as `excused`: such an
+ * arrangement promises nothing then.
+ *
  * The rest are figures. Grants that were over when their holder looked for the first time have no validity: they take
  * part in nothing but the counts and the check for equal fences.
  */
@@ -25,6 +30,9 @@ typedef struct verdicts {
     uint64_t fence_errors;
     uint64_t overlong;
     uint64_t bad_records; /* an exit of a grant that never began, and the like */
+
+    /* Beyond what several servers promise. */
+    uint64_t excused;
 
     /* Figures. */
     uint64_t grants;
@@ -43,6 +51,8 @@ typedef struct verdicts {
     uint64_t lost_fixed;      /* of these: a fixed lease was outstayed */
     uint64_t lost_bystanding; /* of these: renewed; somebody else was stopped meanwhile, the holder was not */
     uint64_t lost_otherwise;  /* of these: renewed, and nobody was stopped: the machine was too slow, or worse */
+    uint64_t forgot;          /* times that a server forgot */
+    uint64_t votes[10];       /* grants by the votes that they had */
     double   median_validity; /* left at the grant / lease */
 } verdicts;
 

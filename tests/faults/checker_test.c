@@ -103,6 +103,57 @@ static void a_deadline_seen_again_counts(void **state)
     assert_int_equal(judge().overlaps, 1);
 }
 
+/* Three of five servers and three of five have one in common; five and three have three. */
+static int overlaps_after(int votes_a, int votes_b, int forgetful, int64_t forgot_at_us, int *excused)
+{
+    log_count = 0;
+    enter(1, RECORD_EXCLUSIVE, 5000, 0);
+    for (int i = 0; i < forgetful; i++)
+        add(RECORD_FORGOT, 0, forgot_at_us)->name = i;
+    if (forgetful > 0)
+        add(RECORD_FORGOT, 0, forgot_at_us)->name = 0; /* twice is one server */
+    record *b = enter(2, RECORD_EXCLUSIVE, 9000, 0);
+    log_of[0].votes = votes_a;
+    b->votes = votes_b;
+    log_of[0].servers = b->servers = 5;
+    verdicts v = judge();
+    assert_int_equal(v.fence_errors, 0);
+    assert_int_equal(v.overlaps + v.excused, 1);
+    *excused = (int)v.excused;
+    return (int)v.overlaps;
+}
+
+static void servers_that_forgot_excuse_as_many_votes(void **state)
+{
+    int excused;
+
+    (void)state;
+    assert_int_equal(overlaps_after(3, 3, 0, 7000, &excused), 1);
+    assert_int_equal(overlaps_after(3, 3, 1, 7000, &excused), 0);
+    assert_int_equal(excused, 1);
+    assert_int_equal(overlaps_after(4, 3, 1, 7000, &excused), 1);
+    assert_int_equal(overlaps_after(5, 3, 2, 7000, &excused), 1);
+    assert_int_equal(overlaps_after(5, 3, 3, 7000, &excused), 0);
+    assert_int_equal(overlaps_after(5, 5, 4, 7000, &excused), 1);
+    assert_int_equal(overlaps_after(0, 4, 1, 7000, &excused), 1); /* 0: no fewer than a majority */
+    assert_int_equal(overlaps_after(3, 3, 1, 4999, &excused), 1); /* before either began */
+    assert_int_equal(overlaps_after(3, 3, 1, 9001, &excused), 1); /* after the later one was in */
+}
+
+static void what_others_know_is_no_excuse(void **state)
+{
+    (void)state;
+    record *a = enter(1, RECORD_EXCLUSIVE, 5000, 0);
+    add(RECORD_FORGOT, 0, 7000)->value = 1; /* of name 0 a majority of the others knew */
+    record *b = enter(2, RECORD_EXCLUSIVE, 9000, 0);
+    a->votes = b->votes = 3;
+    a->servers = b->servers = 5;
+    assert_int_equal(judge().overlaps, 1);
+    log_of[1].value = 2;
+    assert_int_equal(judge().overlaps, 0);
+    assert_int_equal(judge().excused, 1);
+}
+
 static void the_dead_hold_nothing(void **state)
 {
     (void)state;
@@ -255,6 +306,9 @@ int main(void)
         cmocka_unit_test_setup(two_owners_at_once_are_found, fresh),
         cmocka_unit_test_setup(a_holder_past_its_deadline_is_no_holder, fresh),
         cmocka_unit_test_setup(a_deadline_seen_again_counts, fresh),
+        cmocka_unit_test_setup(servers_that_forgot_excuse_as_many_votes, fresh),
+        cmocka_unit_test_setup(servers_that_forgot_excuse_as_many_votes, fresh),
+        cmocka_unit_test_setup(what_others_know_is_no_excuse, fresh),
         cmocka_unit_test_setup(the_dead_hold_nothing, fresh),
         cmocka_unit_test_setup(another_process_s_death_excuses_nobody, fresh),
         cmocka_unit_test_setup(readers_share_and_writers_do_not, fresh),

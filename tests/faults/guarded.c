@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 int guarded_open(const char *path)
@@ -59,6 +60,24 @@ bool guarded_write(int fd, int64_t fence, int64_t value)
         state.taken++;
         if (fence > state.fence)
             state.fence = fence;
+        state_store(fd, &state);
+    }
+    flock(fd, LOCK_UN);
+    return fine;
+}
+
+bool guarded_write_until(int fd, int64_t deadline_us, int64_t value)
+{
+    guarded_state   state;
+    struct timespec t;
+
+    flock(fd, LOCK_EX);
+    state_load(fd, &state);
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    bool fine = (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000 < deadline_us;
+    if (fine) {
+        state.value = value;
+        state.taken++;
         state_store(fd, &state);
     }
     flock(fd, LOCK_UN);

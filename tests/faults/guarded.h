@@ -25,6 +25,10 @@ int guarded_open(const char *path);
 bool guarded_read(int fd, int64_t fence, int64_t *value);
 bool guarded_write(int fd, int64_t fence, int64_t value);
 
+/* The same where there is no fence: false, and nothing is written, once the deadline (CLOCK_BOOTTIME) has passed. The
+ * clock is read inside the step, so whoever comes in after the deadline reads what was written before it. */
+bool guarded_write_until(int fd, int64_t deadline_us, int64_t value);
+
 guarded_state guarded_look(int fd);
 
 #endif

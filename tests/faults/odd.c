@@ -69,6 +69,46 @@ static void a_lease_that_is_over_when_it_comes_is_no_grant(void **state)
     must_close(client);
 }
 
+static void await_renewals(int more)
+{
+    int     seen = odd.renewals;
+    int64_t until_ms = now_ms() + 10000;
+
+    while (odd.renewals < seen + more && now_ms() < until_ms)
+        sleep_ms(1);
+    assert_true(odd.renewals >= seen + more);
+}
+
+/* A third of these leases would be 20 minutes. */
+static void a_grant_is_looked_at_when_the_store_wishes(void **state)
+{
+    (void)state;
+    hf_client *client = open_odd("odd:", HF_CLIENT_OPTIONS(.watchdog_ms = 3600000));
+    hf_lock   *renewed = must_mutex(client, "wished", NULL);
+    hf_lock   *fixed = must_mutex(client, "wished too", HF_OPTIONS(.lease_ms = 3600000));
+    hf_grant   grant;
+
+    odd.votes = 3;
+    odd.again_ms = 30;
+    grant = must_acquire(renewed, HF_NOWAIT);
+    assert_int_equal(grant.votes, 3);
+    await_renewals(3);
+    assert_in_range(odd.left_ms, 3500000, 3600000);
+    must_release(renewed);
+
+    must_acquire(fixed, HF_NOWAIT);
+    await_renewals(3);
+    odd.again_ms = 0;
+    await_renewals(1);
+    int seen = odd.renewals;
+    sleep_ms(300);
+    assert_true(odd.renewals <= seen + 1);
+    must_release(fixed);
+    hf_free(renewed);
+    hf_free(fixed);
+    must_close(client);
+}
+
 /* A set whose first member is over when the last one is had: not told as held. */
 static void a_set_is_had_while_every_lease_lasts(void **state)
 {
@@ -360,6 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(what_a_failed_renewal_says_is_not_believed, begin),
         cmocka_unit_test_setup(a_lease_that_is_over_when_it_comes_is_no_grant, begin),
+        cmocka_unit_test_setup(a_grant_is_looked_at_when_the_store_wishes, begin),
         cmocka_unit_test_setup(a_set_is_had_while_every_lease_lasts, begin),
         cmocka_unit_test_setup(a_downgrade_is_delivered_while_its_hold_lives, begin),
         cmocka_unit_test_setup(a_release_guards_against_every_attempt, begin),

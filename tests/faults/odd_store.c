@@ -117,6 +117,8 @@ static bool odd_attempt(hf_request *request)
         request->verdict.answer = HF_GRANTED;
         request->verdict.fence = r->fence;
         request->verdict.lease_ms = lease_of(claim);
+        request->verdict.votes = odd.votes;
+        request->verdict.again_ms = odd.again_ms;
         r->expires_us = at_us + request->verdict.lease_ms * 1000;
     } else {
         request->verdict.again_ms = AGAIN_MS;
@@ -162,6 +164,8 @@ static bool odd_renew(hf_request *request)
         hf_renewal *renewal = &request->renewals[i];
         row        *r = find(&renewal->claim->id, at_us);
         check_note(renewal->claim);
+        odd.left_ms = renewal->left_ms;
+        renewal->again_ms = odd.again_ms;
         renewal->answer = r == NULL ? HF_RENEWAL_GONE : renewal->lease_ms == 0 ? HF_RENEWAL_HELD : HF_RENEWAL_RENEWED;
         if (renewal->answer == HF_RENEWAL_RENEWED && !odd.fails_renewal)
             r->expires_us = at_us + renewal->lease_ms * 1000;

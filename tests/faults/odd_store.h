@@ -19,6 +19,9 @@ typedef struct odd_ways {
     atomic_int   release_ms;     /* each release */
     atomic_int   keeps_ms;       /* a grant has this lease, whatever was asked; 0: as asked */
     atomic_int   keeps_so_often; /* so many grants; below 0: all */
+    atomic_int   votes;          /* of each grant */
+    atomic_int   again_ms;       /* each grant and renewal wishes to be looked at after so long; 0: no wish */
+    atomic_llong left_ms;        /* what the last renewal said that is left */
     atomic_bool  fails_release;
     atomic_bool  fails_attempt; /* and each time the clock is set back by so much (ms) */
     atomic_int   clock_back_ms;

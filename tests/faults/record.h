@@ -25,6 +25,9 @@ enum record_type {
     RECORD_STOP = 8,   /* the nemesis is about to stop pid */
     RECORD_CONT = 9,   /* the nemesis has continued pid */
     RECORD_DEATH = 10, /* the nemesis is about to kill pid */
+    /* Of several independent servers, number `name` is about to forget what it granted. Of the names in `value` (a
+     * mask of 1 << name) all that it held stood at a majority of the others as well. */
+    RECORD_FORGOT = 11,
 };
 
 /* How a grant excludes others of its name. */
@@ -51,6 +54,8 @@ typedef struct record {
     int64_t  left_ms;
     int64_t  lease_ms;
     int64_t  value;
+    int32_t  votes;   /* a grant of several independent servers: how many of them granted it; else 0 */
+    int32_t  servers; /* how many there are */
 } record;
 
 /* Appends; ends the process when the disk does not take it, since a log with holes proves nothing. */

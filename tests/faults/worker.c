@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,19 +13,6 @@
 #include "guarded.h"
 #include "lib/apitest.h"
 #include "record.h"
-
-const name_plan names[NAMES] = {
-    {"mutex", NAME_MUTEX, 1},
-    {"a {mutex} of 100%s, \xff", NAME_MUTEX, 1},
-    {"Mutex", NAME_MUTEX, 1},
-    {"fair", NAME_FAIR, 1},
-    {"rw/1", NAME_RW, 1},
-    {"rw/2", NAME_RW, 1},
-    {"semaphore/3", NAME_SEMAPHORE, 3},
-    {"semaphore/7", NAME_SEMAPHORE, 7},
-    {"pair/left", NAME_PAIRED, 1},
-    {"pair/right", NAME_PAIRED, 1},
-};
 
 /* The two members of hf_all; both are also taken alone. */
 #define PAIR_LEFT 8
@@ -78,6 +66,11 @@ int torture_counter(const torture_plan *plan, int i)
 
     snprintf(path, sizeof(path), "%s/counter-%d", plan->folder, i);
     return guarded_open(path);
+}
+
+bool torture_has(const torture_plan *plan, int i)
+{
+    return plan->servers == 0 || (names[i].kind != NAME_FAIR && names[i].kind != NAME_SEMAPHORE);
 }
 
 /* ------------------------------------------------------------------ handles ----------------------------------- */
@@ -185,6 +178,8 @@ static void hold_begin(worker *w, hold *h, hf_lock *lock, int name, int mode, co
                         .fence = w->plan->control ? 0 : hf_fence(lock),
                         .left_ms = grant->left_ms,
                         .lease_ms = grant->lease_ms,
+                        .votes = grant->votes,
+                        .servers = w->plan->servers,
                         .value = flags};
 }
 
@@ -285,7 +280,10 @@ static void use(worker *w, hold *h)
         reenter(w, h);
     if (!exclusive || look(w, h) == 0)
         return;
-    fine = fine && guarded_write(fd, h->enter.fence, value + 1);
+    if (w->plan->servers > 0 && !w->plan->fences)
+        fine = fine && guarded_write_until(fd, h->deadline_us, value + 1);
+    else
+        fine = fine && guarded_write(fd, h->enter.fence, value + 1);
     record r = {.type = RECORD_UPDATE, .pid = getpid(), .name = h->enter.name, .at_us = now_us(), .value = fine};
     record_write(w->log, &r);
 }
@@ -395,7 +393,10 @@ static void round_pair(worker *w, int renewed)
 
 static void round_any(worker *w)
 {
-    int      name = (int)rng_below(&w->rng, NAMES), renewed = (int)rng_below(&w->rng, 2);
+    int name = (int)rng_below(&w->rng, NAMES), renewed = (int)rng_below(&w->rng, 2);
+
+    if (!torture_has(w->plan, name))
+        return;
     handles *h = &w->of[name];
     int      flags = renewed ? RECORD_RENEWED : 0;
     int64_t  weight = 1 + rng_below(&w->rng, 3), dice = rng_below(&w->rng, 100);
@@ -419,7 +420,7 @@ static void *worker_run(void *arg)
 
     w->result = 1;
     for (int i = 0; i < NAMES && status == HF_OK && !w->plan->control; i++)
-        status = handles_make(w, i);
+        status = torture_has(w->plan, i) ? handles_make(w, i) : HF_OK;
     for (int renewed = 0; renewed < 2 && status == HF_OK && !w->plan->control; renewed++)
         status = pair_make(w, renewed);
     for (int i = 0; i < NAMES && status == HF_OK; i++)
@@ -435,6 +436,27 @@ static void *worker_run(void *arg)
     return NULL;
 }
 
+/* A process has one thread yet. */
+static void net_enter(const torture_plan *plan, int slot)
+{
+    int fd;
+
+    if (plan->nets == 0)
+        return;
+    fd = open(plan->net[slot % plan->nets], O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+        perror(plan->net[slot % plan->nets]);
+        _exit(3);
+    }
+    close(fd);
+}
+
+/* Failures of a moment: another was stopped inside a transaction, or servers are down or cut off. */
+static bool may_pass(int status)
+{
+    return status == HF_EUNREACHABLE || status == HF_EEXHAUSTED || status == HF_ENOQUORUM;
+}
+
 int worker_process(const torture_plan *plan, int slot, uint64_t seed)
 {
     hf_client *client = NULL;
@@ -443,9 +465,12 @@ int worker_process(const torture_plan *plan, int slot, uint64_t seed)
     int        result = all ? 0 : 1, log = torture_log(plan);
     int        status = HF_OK;
 
+    net_enter(plan, slot);
     if (!plan->control)
-        status = hf_open(&client, plan->url, HF_CLIENT_OPTIONS(.watchdog_ms = plan->lease_ms), &err);
-    if (status == HF_EUNREACHABLE || status == HF_EEXHAUSTED) { /* another was stopped inside a transaction */
+        status = hf_open(&client, plan->sides ? plan->side[slot % plan->sides] : plan->url,
+                         HF_CLIENT_OPTIONS(.watchdog_ms = plan->lease_ms), &err);
+    if (may_pass(status)) {
+        sleep_ms(20);
         free(all);
         return 0;
     }

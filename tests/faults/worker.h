@@ -10,18 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "names.h"
+
 #define SLOTS_MAX 64
-#define NAMES 10
-
-enum name_kind { NAME_MUTEX, NAME_FAIR, NAME_RW, NAME_SEMAPHORE, NAME_PAIRED };
-
-typedef struct name_plan {
-    const char    *name;
-    enum name_kind kind;
-    int64_t        limit; /* of a semaphore */
-} name_plan;
-
-extern const name_plan names[NAMES];
 
 /* Shared between all processes of a run. */
 typedef struct shared_page {
@@ -38,14 +29,22 @@ typedef struct torture_plan {
     int          processes;
     int          threads; /* in each */
     int64_t      lease_ms;
-    bool         control; /* leave the lock out */
-    bool         busy;    /* hardly hold at all: the store is the bottleneck, and stops hit its transactions */
+    bool         control;         /* leave the lock out */
+    int          servers;         /* that decide by majority: no queues and no fences there; 0: one store decides */
+    bool         fences;          /* ... but it gives fences */
+    const char  *side[SLOTS_MAX]; /* the store as process i % sides sees it; none: all see it by `url` */
+    const char  *net[SLOTS_MAX];  /* network namespace of process i % nets, a path; none: ours */
+    int          sides, nets;
+    bool         busy; /* hardly hold at all: the store is the bottleneck, and stops hit its transactions */
     uint64_t     seed;
     shared_page *shared;
 } torture_plan;
 
 /* The log, opened for appending; ends the process where it cannot. */
 int torture_log(const torture_plan *plan);
+
+/* False for a kind of name that the store cannot have: a majority keeps no queue and counts nothing. */
+bool torture_has(const torture_plan *plan, int i);
 
 /* The counter that name `i` guards. */
 int torture_counter(const torture_plan *plan, int i);

@@ -3,7 +3,8 @@
 seen.
 
 Environment: HOLDFAST (the command), HF_INTEROP_AGENT (the agent of Holdfast), HF_INTEROP_PEERS (what
-tests/interop/fetch made; may be missing), HF_TEST_DIR (where all files go).
+tests/interop/fetch made; may be missing), HF_WITH_REDIS (the program that starts several servers), HF_TEST_DIR (where
+all files go).
 """
 import os
 import shutil
@@ -19,6 +20,7 @@ import redis
 from agents import Agent, Client, environment, until
 
 HOLDFAST = os.environ.get("HOLDFAST", "holdfast")
+WITH_REDIS = os.environ.get("HF_WITH_REDIS", "with_redis")
 AGENT = os.environ.get("HF_INTEROP_AGENT", "interop_agent")
 PEERS = os.environ.get("HF_INTEROP_PEERS", "")
 DIR = os.environ.get("HF_TEST_DIR", ".")
@@ -74,6 +76,26 @@ class Server:
         return found
 
 
+class Arrangement:
+    """Several servers, which with_redis starts and ends: what it puts in for a mark is where they are."""
+
+    MARKS = {"redlock": "redlock://@REDLOCK@", "sentinel": "redis-sentinel://@SENTINEL@",
+             "cluster": "redis-cluster://@CLUSTER@"}
+
+    def __init__(self, name):
+        self.process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", WITH_REDIS, "--", "sh", "-c", "echo $1; exec cat", "sh",
+             self.MARKS[name]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=DIR)
+        self.url = self.process.stdout.readline().strip()
+        assert self.url, f"{name}: the servers do not start"
+        # They are as young as can be, and would not vote yet.
+        self.query = "?durable=yes" if name == "redlock" else ""
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(30)
+
+
 def peer_state(peer):
     """(is there, version or reason)"""
     for state in ("ready", "absent"):
@@ -98,6 +120,12 @@ class World:
     def __init__(self):
         self.server = Server()
         self.agents = {}
+        self.arrangements = {}
+
+    def arrangement(self, name):
+        if name not in self.arrangements:
+            self.arrangements[name] = Arrangement(name)
+        return self.arrangements[name]
 
     def log(self, name):
         return os.path.join(DIR, f"{name}.log")
@@ -131,6 +159,8 @@ class World:
     def close(self):
         for agent in self.agents.values():
             agent.close()
+        for arrangement in self.arrangements.values():
+            arrangement.close()
         self.server.close()
 
 
@@ -152,12 +182,16 @@ class Place:
         self.name = f"n{uuid.uuid4().hex[:10]}"
         self.clients = []
 
-    def client(self, library, own=False, url="", options=()):
-        """A client of a library. `own`: in a process of its own. `url`: what is appended to Holdfast's URL."""
+    def client(self, library, own=False, url="", options=(), at=None, query=""):
+        """A client of a library. `own`: in a process of its own. `url`: what is appended to Holdfast's URL. `at`: an
+        arrangement of several servers. `query`: what is appended to another library's URL."""
         if library == "redisson" and own:
             raise ValueError("there is one Java process")
-        query = url if library == "holdfast" else ""
-        client = Client(self.world.agent(library, own), self.server.url + query, *options, own_agent=own)
+        query = url if library == "holdfast" else query
+        if at and library == "holdfast":
+            query = at.query + (url.replace("?", "&") if at.query else url)
+        base = at.url if at else self.server.url
+        client = Client(self.world.agent(library, own), base + query, *options, own_agent=own)
         self.clients.append(client)
         return client
 

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,8 +19,9 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "lib/when.h"
 
 #define ARGS_MOST 64
 #define STARTS_MOST 5      /* ports that others were quicker to take */
@@ -29,8 +31,8 @@ struct redis_server {
     redis_setup     setup;
     const char     *args[ARGS_MOST]; /* more arguments */
     pid_t           pid;
-    int             port, tls_port;
-    char            folder[PATH_MAX], socket[PATH_MAX + 16], url[64], upstream[32], log[PATH_MAX + 16];
+    int             port, tls_port, bus_port;
+    char            folder[PATH_MAX], socket[PATH_MAX + 16], url[96], upstream[80], log[PATH_MAX + 16];
     pthread_mutex_t mutex; /* of the look */
     redisContext   *look;
 };
@@ -39,21 +41,6 @@ static void die(const redis_server *s, const char *what)
 {
     fprintf(stderr, "redis-server: %s: %s%s%s\n", what, strerror(errno), s ? "; its log is " : "", s ? s->log : "");
     exit(3);
-}
-
-static void rest(long ms)
-{
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-    nanosleep(&t, NULL);
-}
-
-static int64_t clock_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* ------------------------------------------------------------------ starting ---------------------------------- */
@@ -84,7 +71,7 @@ static int port_pick(void)
 static void child_run(redis_server *s, pid_t parent)
 {
     const char *argv[ARGS_MOST + 40];
-    char        port[16], tls_port[16];
+    char        port[16], tls_port[16], bus_port[16], config[PATH_MAX + 16];
     int         n = 0, log = open(s->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     sigset_t    none;
 
@@ -95,14 +82,17 @@ static void child_run(redis_server *s, pid_t parent)
     sigprocmask(SIG_SETMASK, &none, NULL);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
+    if (s->setup.netns > 0 && setns(s->setup.netns, CLONE_NEWNET) != 0)
+        _exit(1);
     close_range(3, ~0U, 0); /* nothing of the test's lives on in the server */
     snprintf(port, sizeof(port), "%d", s->port);
     snprintf(tls_port, sizeof(tls_port), "%d", s->tls_port);
-    const char *own[] = {"redis-server",
-                         "--port",
+    snprintf(bus_port, sizeof(bus_port), "%d", s->bus_port);
+    snprintf(config, sizeof(config), "%s/conf", s->folder);
+    const char *own[] = {"--port",
                          port,
                          "--bind",
-                         "127.0.0.1",
+                         s->setup.host,
                          "--dir",
                          s->folder,
                          "--save",
@@ -121,17 +111,28 @@ static void child_run(redis_server *s, pid_t parent)
                          "yes",
                          "--protected-mode",
                          "no"};
+    argv[n++] = "redis-server";
+    if (s->setup.config)
+        argv[n++] = config;
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         argv[n++] = own[i];
     if (s->setup.tls) {
         argv[n++] = "--tls-port";
         argv[n++] = tls_port;
     }
+    if (s->setup.bus) {
+        argv[n++] = "--cluster-enabled";
+        argv[n++] = "yes";
+        argv[n++] = "--cluster-port";
+        argv[n++] = bus_port;
+    }
     for (int i = 0; s->args[i]; i++)
         argv[n++] = s->args[i];
     argv[n] = NULL;
     if (s->setup.preload)
         setenv("LD_PRELOAD", s->setup.preload, 1);
+    if (s->setup.skew)
+        setenv("HF_SKEW", s->setup.skew, 1);
     execvp("redis-server", (char *const *)argv);
     _exit(127);
 }
@@ -173,7 +174,10 @@ static bool look_open(redis_server *s)
     redisReply    *reply;
 
     look_close(s);
-    s->look = redisConnectWithTimeout("127.0.0.1", s->port, ten);
+    if (s->setup.netns > 0) /* where its port is not ours to reach */
+        s->look = redisConnectUnixWithTimeout(s->socket, ten);
+    else
+        s->look = redisConnectWithTimeout(s->setup.host, s->port, ten);
     if (!s->look || s->look->err) {
         look_close(s);
         return false;
@@ -219,12 +223,12 @@ static bool answers(redis_server *s)
 
 static bool wait_until_it_answers(redis_server *s)
 {
-    int64_t until_ms = clock_ms() + ANSWER_WITHIN_S * 1000;
+    int64_t until_ms = when_ms() + ANSWER_WITHIN_S * 1000;
 
-    while (clock_ms() < until_ms && !redis_gone(s)) {
+    while (when_ms() < until_ms && !redis_gone(s)) {
         if (answers(s) && strncmp(redis_text(s, "PING"), "LOADING", 7) != 0)
             return true;
-        rest(3);
+        when_rest(3);
     }
     return false;
 }
@@ -233,8 +237,9 @@ static void name_ports(redis_server *s)
 {
     s->port = port_pick();
     s->tls_port = s->setup.tls ? port_pick() : 0;
-    snprintf(s->url, sizeof(s->url), "redis://127.0.0.1:%d", s->port);
-    snprintf(s->upstream, sizeof(s->upstream), "127.0.0.1:%d", s->port);
+    s->bus_port = s->setup.bus ? port_pick() : 0;
+    snprintf(s->url, sizeof(s->url), "redis://%s:%d", s->setup.host, s->port);
+    snprintf(s->upstream, sizeof(s->upstream), "%s:%d", s->setup.host, s->port);
 }
 
 static void folder_make(redis_server *s)
@@ -250,6 +255,18 @@ static void folder_make(redis_server *s)
     snprintf(s->log, sizeof(s->log), "%s/log", s->folder);
 }
 
+static void config_write(redis_server *s)
+{
+    char  path[PATH_MAX + 16];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/conf", s->folder);
+    if (!s->setup.config)
+        return;
+    if (!(f = fopen(path, "we")) || fputs(s->setup.config, f) < 0 || fclose(f) != 0)
+        die(s, path);
+}
+
 redis_server *redis_start(const redis_setup *setup)
 {
     redis_server *s = calloc(1, sizeof(*s));
@@ -258,9 +275,12 @@ redis_server *redis_start(const redis_setup *setup)
         die(NULL, "no memory");
     if (setup)
         s->setup = *setup;
+    if (!s->setup.host)
+        s->setup.host = "127.0.0.1";
     pthread_mutex_init(&s->mutex, NULL);
     redis_change(s, s->setup.args);
     folder_make(s);
+    config_write(s);
     for (int tries = 0; tries < STARTS_MOST; tries++) {
         name_ports(s);
         launch(s);
@@ -301,6 +321,18 @@ static int entry_remove(const char *path, const struct stat *st, int type, struc
     (void)type;
     (void)ftw;
     return remove(path);
+}
+
+/* Where the server keeps an append-only file, and where a snapshot. */
+void redis_wipe(redis_server *s)
+{
+    static const char *const kept[] = {"appendonlydir", "dump.rdb"};
+    char                     path[PATH_MAX + 16];
+
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", s->folder, kept[i]);
+        nftw(path, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
+    }
 }
 
 void redis_end(redis_server *s)
@@ -351,6 +383,11 @@ int redis_port(const redis_server *s)
 int redis_tls_port(const redis_server *s)
 {
     return s->tls_port;
+}
+
+int redis_bus_port(const redis_server *s)
+{
+    return s->bus_port;
 }
 
 pid_t redis_pid(const redis_server *s)
@@ -419,6 +456,19 @@ redisReply *redis_ask(redis_server *s, const char *format, ...)
     return reply;
 }
 
+redisReply *redis_ask_words(redis_server *s, int count, const char **words, const size_t *lens)
+{
+    redisReply *reply = NULL;
+
+    pthread_mutex_lock(&s->mutex);
+    if (s->look || look_open(s))
+        reply = redisCommandArgv(s->look, count, words, lens);
+    if (!reply)
+        look_close(s);
+    pthread_mutex_unlock(&s->mutex);
+    return reply;
+}
+
 int64_t redis_int(redis_server *s, const char *format, ...)
 {
     va_list ap;
@@ -448,6 +498,16 @@ const char *redis_text(redis_server *s, const char *format, ...)
         snprintf(text, sizeof(text), "%s", reply->str);
     freeReplyObject(reply);
     return text;
+}
+
+bool redis_says(redis_server *s, const char *command, const char *text)
+{
+    redisReply *reply = redis_gone(s) ? NULL : redis_ask(s, command);
+    bool        does = reply && reply->str && strstr(reply->str, text) != NULL;
+
+    if (reply)
+        freeReplyObject(reply);
+    return does;
 }
 
 void redis_do(redis_server *s, const char *format, ...)

@@ -24,14 +24,21 @@ typedef struct redis_setup {
     bool               tls;             /* listens on a second port, with TLS; certificates are among the arguments */
     const char *const *args;            /* more arguments, ended by NULL; they come last, so they win */
     const char        *preload;         /* LD_PRELOAD of the server; NULL: none */
+    const char        *skew;            /* $HF_SKEW of the server, for lib/skew.c; NULL: ours */
+    const char        *config;          /* contents of its configuration file; NULL: it has none */
+    bool               bus;             /* a member of a cluster: it gets a port for its bus, too */
+    const char        *host;            /* address that it listens on; NULL: 127.0.0.1 */
+    int                netns;           /* descriptor of the network namespace that it runs in; 0: ours */
 } redis_setup;
 
-/* Without persistence unless the arguments say otherwise. `setup` may be NULL. Waits until the server answers. */
+/* Without persistence unless the arguments say otherwise. `setup` may be NULL; what it points at must stay valid,
+ * but for `config` and the arguments' array. Waits until the server answers. */
 redis_server *redis_start(const redis_setup *setup);
 void          redis_end(redis_server *s); /* NULL is allowed */
 
 int         redis_port(const redis_server *s);
 int         redis_tls_port(const redis_server *s);
+int         redis_bus_port(const redis_server *s);
 pid_t       redis_pid(const redis_server *s);      /* 0: it does not run */
 const char *redis_url(const redis_server *s);      /* "redis://127.0.0.1:7001" */
 const char *redis_upstream(const redis_server *s); /* "127.0.0.1:7001", for a proxy */
@@ -45,6 +52,7 @@ void redis_kill(redis_server *s);          /* SIGKILL, and takes note of the end
 bool redis_gone(redis_server *s);          /* it has ended by itself */
 void redis_again(redis_server *s);         /* starts it again */
 void redis_again_at_once(redis_server *s); /* the same, without waiting for an answer */
+void redis_wipe(redis_server *s);          /* deletes the data of a server that does not run */
 /* Its arguments from the next start on. */
 void redis_change(redis_server *s, const char *const args[]);
 
@@ -54,11 +62,17 @@ void redis_change(redis_server *s, const char *const args[]);
  * within ten seconds. */
 redisReply *redis_ask(redis_server *s, const char *format, ...);
 
+/* The same, of words that may hold any bytes. */
+redisReply *redis_ask_words(redis_server *s, int count, const char **words, const size_t *lens);
+
 /* An integer or a number in text; ends the test program where it is neither. A nil is INT64_MIN. */
 int64_t redis_int(redis_server *s, const char *format, ...);
 
 /* Text, status or error; "" for nil; in static memory of this thread, until the next call. */
 const char *redis_text(redis_server *s, const char *format, ...);
+
+/* Whether what it answers to the command holds the text; false, too, where it does not run. */
+bool redis_says(redis_server *s, const char *command, const char *text);
 
 /* Must answer no error. */
 void redis_do(redis_server *s, const char *format, ...);

@@ -1,66 +1,110 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a program beside a Redis server of its own:
+ * Runs a program beside Redis servers of its own:
  *
- *   with_redis [ARGUMENT OF THE SERVER...] -- PROGRAM [ARGUMENT...]
+ *   with_redis [ARGUMENT OF THE SERVERS...] -- PROGRAM [ARGUMENT...]
  *
- * In the program's arguments "@URL@" stands for the server's URL; text may follow it ("@URL@?layout=plain"). Exits as
- * the program does. Both end with this process.
+ * In the program's arguments these stand for what is started only where it is named; text may come before and after:
+ *
+ *   @URL@        one server: "redis://127.0.0.1:7001"                      "@URL@?layout=plain"
+ *   @REDLOCK@    five that know nothing of each other: "h1,h2,h3,h4,h5"    "redlock://@REDLOCK@?durable=yes"
+ *   @SENTINEL@   a master, two replicas, three Sentinels: "s1,s2,s3/name"  "redis-sentinel://@SENTINEL@"
+ *   @CLUSTER@    three masters, a replica of each: "n1,n2,n3"              "redis-cluster://@CLUSTER@"
+ *
+ * The arguments are those of the servers that hold data. Exits as the program does. All end with this process.
  */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "lib/program.h"
+#include "lib/redis_cluster.h"
+#include "lib/redis_sentinels.h"
 #include "lib/redis_server.h"
+#include "lib/redis_set.h"
 
-static char *put_in(const char *arg, const char *url)
+/* What is named; the rest stays NULL. */
+typedef struct beside {
+    redis_server    *one;
+    redis_set       *set;
+    redis_sentinels *sentinels;
+    redis_cluster   *cluster;
+    char             sentinel_text[256];
+} beside;
+
+static bool named(char **argv, const char *what)
 {
-    const char *at = strstr(arg, "@URL@");
-    char       *text;
-
-    if (!at)
-        return strdup(arg);
-    if (asprintf(&text, "%.*s%s%s", (int)(at - arg), arg, url, at + 5) < 0)
-        exit(3);
-    return text;
+    for (int i = 0; argv[i]; i++)
+        if (strstr(argv[i], what))
+            return true;
+    return false;
 }
 
-static pid_t program_start(char **argv, const char *url)
+static void beside_start(beside *b, char **argv, const char *const *args)
 {
-    pid_t parent = getpid(), pid = fork();
+    if (named(argv, "@URL@"))
+        b->one = redis_start(&(redis_setup){.args = args});
+    if (named(argv, "@REDLOCK@"))
+        b->set = redis_set_start(&(redis_set_setup){.args = args});
+    if (named(argv, "@SENTINEL@"))
+        b->sentinels = redis_sentinels_start(&(redis_sentinels_setup){.args = args});
+    if (named(argv, "@CLUSTER@"))
+        b->cluster = redis_cluster_start(&(redis_cluster_setup){.args = args});
+    if (b->sentinels)
+        snprintf(b->sentinel_text, sizeof(b->sentinel_text), "%s/%s", redis_sentinels_hosts(b->sentinels),
+                 REDIS_SENTINELS_NAME);
+}
 
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    for (int i = 0; argv[i]; i++)
-        argv[i] = put_in(argv[i], url);
-    execvp(argv[0], argv);
-    perror(argv[0]);
-    _exit(127);
+static void beside_end(beside *b)
+{
+    redis_end(b->one);
+    redis_set_end(b->set);
+    redis_sentinels_end(b->sentinels);
+    redis_cluster_end(b->cluster);
+}
+
+/* The argument, or a new text in its place. */
+static char *put_in(char *arg, const char *mark, const char *text)
+{
+    const char *at = strstr(arg, mark);
+    char       *made;
+
+    if (!at)
+        return arg;
+    if (asprintf(&made, "%.*s%s%s", (int)(at - arg), arg, text, at + strlen(mark)) < 0)
+        exit(3);
+    return made;
+}
+
+static char *put_all_in(char *arg, const beside *b)
+{
+    if (b->one)
+        arg = put_in(arg, "@URL@", redis_url(b->one));
+    if (b->set)
+        arg = put_in(arg, "@REDLOCK@", redis_set_hosts(b->set));
+    if (b->sentinels)
+        arg = put_in(arg, "@SENTINEL@", b->sentinel_text);
+    if (b->cluster)
+        arg = put_in(arg, "@CLUSTER@", redis_cluster_hosts(b->cluster));
+    return arg;
 }
 
 int main(int argc, char **argv)
 {
-    int split = 1, how = 0;
+    beside b = {0};
+    int    split = 1;
 
     while (split < argc && strcmp(argv[split], "--") != 0)
         split++;
     if (split + 1 >= argc) {
-        fprintf(stderr, "usage: with_redis [ARGUMENT OF THE SERVER...] -- PROGRAM [ARGUMENT...]\n");
+        fprintf(stderr, "usage: with_redis [ARGUMENT OF THE SERVERS...] -- PROGRAM [ARGUMENT...]\n");
         return 2;
     }
     argv[split] = NULL;
-    redis_server *s = redis_start(&(redis_setup){.args = (const char *const *)argv + 1});
-    pid_t         pid = program_start(argv + split + 1, redis_url(s));
-    while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
-        continue;
-    redis_end(s);
-    return WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+    beside_start(&b, argv + split + 1, (const char *const *)argv + 1);
+    for (int i = split + 1; argv[i]; i++)
+        argv[i] = put_all_in(argv[i], &b);
+    int how = program_wait(program_start(argv + split + 1));
+    beside_end(&b);
+    return how;
 }

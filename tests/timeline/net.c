@@ -103,7 +103,7 @@ static void copy_request(message *m, hf_request *request)
     for (size_t i = 0; i < m->count; i++) {
         copy_claim(m, i, renew ? request->renewals[i].claim : request->claim);
         if (renew)
-            m->copy.renewals[i] = (hf_renewal){&m->claims[i], request->renewals[i].lease_ms, HF_RENEWAL_UNKNOWN};
+            m->copy.renewals[i] = (hf_renewal){.claim = &m->claims[i], .lease_ms = request->renewals[i].lease_ms};
     }
     if (!renew && m->count > 0)
         m->copy.claim = &m->claims[0];

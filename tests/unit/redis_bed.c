@@ -22,14 +22,17 @@ int hf__bed_try(bed *b, const char *url)
     assert_int_equal(hf__url_parse(&b->url, url, &b->err), HF_OK);
     if (hf__redis_config_read(&b->config, &b->url, &b->env, &b->err) != HF_OK)
         fail_msg("%s", b->err.text);
+    assert_true(hf__at_init(&b->at, b->config.hosts, b->config.host_count));
     assert_int_equal(hf__pump_open(&b->pump, &b->err), HF_OK);
-    return hf__conn_new(&b->conn, &b->config, &b->env, b->pump, hf__after_ms(hf__now_us(), 2 * TIMEOUT_MS), &b->err);
+    return hf__conn_new(&b->conn, &b->config, &b->at, &b->env, b->pump, hf__after_ms(hf__now_us(), 2 * TIMEOUT_MS),
+                        &b->err);
 }
 
 void hf__bed_close(bed *b)
 {
     hf__conn_free(b->conn);
     hf__pump_close(b->pump);
+    hf__at_finish(&b->at);
     hf__redis_config_finish(&b->config);
     hf__url_finish(&b->url);
 }

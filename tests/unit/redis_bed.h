@@ -29,6 +29,7 @@ typedef struct bed {
     hf_store_env     env;
     hf_url           url;
     hf__redis_config config;
+    hf__at           at;
     hf__pump        *pump;
     hf__conn        *conn;
     hf_error         err;

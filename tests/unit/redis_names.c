@@ -82,6 +82,7 @@ typedef struct bed {
     hf_store_env     env;
     hf_url           url;
     hf__redis_config config;
+    hf__at           at;
     hf__pump        *pump;
     hf__conn        *conn;
     hf_error         err;
@@ -93,14 +94,17 @@ static int bed_try(bed *b, const char *url)
     b->env.server_timeout_ms = TIMEOUT_MS;
     assert_int_equal(hf__url_parse(&b->url, url, &b->err), HF_OK);
     assert_int_equal(hf__redis_config_read(&b->config, &b->url, &b->env, &b->err), HF_OK);
+    assert_true(hf__at_init(&b->at, b->config.hosts, b->config.host_count));
     assert_int_equal(hf__pump_open(&b->pump, &b->err), HF_OK);
-    return hf__conn_new(&b->conn, &b->config, &b->env, b->pump, hf__after_ms(hf__now_us(), TIMEOUT_MS), &b->err);
+    return hf__conn_new(&b->conn, &b->config, &b->at, &b->env, b->pump, hf__after_ms(hf__now_us(), TIMEOUT_MS),
+                        &b->err);
 }
 
 static void bed_close(bed *b)
 {
     hf__conn_free(b->conn);
     hf__pump_close(b->pump);
+    hf__at_finish(&b->at);
     hf__redis_config_finish(&b->config);
     hf__url_finish(&b->url);
 }
@@ -150,7 +154,7 @@ static void a_silent_name_service_is_left_behind(void **state)
     assert_non_null(strstr(b.err.text, "resolved in time"));
     assert_true(hf__now_us() - begin_us < 2900 * HF_US_PER_MS);
     for (size_t i = 0; i < 40; i++) {
-        links[i] = hf__link_new(&b.config, hf__after_ms(hf__now_us(), TIMEOUT_MS));
+        links[i] = hf__link_new(&b.config, &b.at, hf__after_ms(hf__now_us(), TIMEOUT_MS));
         refused += hf__link_advance(links[i], &b.err) < 0;
     }
     for (size_t i = 0; i < 40; i++)

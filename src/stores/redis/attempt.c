@@ -31,7 +31,7 @@ static void take_grant(hf__verb *verb, const redisReply *reply)
     int64_t     lease_ms = hf__answer_number(reply->element[1], 0);
 
     if (lease_ms <= 0) {
-        request->status = hf__answer_odd(verb->store->conn, &request->err);
+        request->status = hf__answer_odd(verb->node->conn, &request->err);
         return;
     }
     request->verdict.answer = HF_GRANTED;
@@ -91,7 +91,7 @@ static void set_wait(hf__verb *verb, int64_t left_ms, int ear)
 
     if (request->verdict.place > 0 && again_ms > claim->lease_ms / 3)
         again_ms = claim->lease_ms / 3;
-    if (request->queue && (hf__news_refused(verb->store->news) || (plain && ear != 0))) {
+    if (request->queue && (hf__news_refused(verb->node->news) || (plain && ear != 0))) {
         int64_t wait_ms = poll_ms(polls);
         again_ms = wait_ms < again_ms ? wait_ms : again_ms;
         polls += polls < POLLS_MAX;
@@ -108,7 +108,7 @@ static void take_refusal(hf__verb *verb, const redisReply *reply)
     hf_verdict *verdict = &request->verdict;
 
     if (reply->elements < REFUSED) {
-        request->status = hf__answer_odd(verb->store->conn, &request->err);
+        request->status = hf__answer_odd(verb->node->conn, &request->err);
         return;
     }
     verdict->answer = HF_REFUSED;
@@ -164,14 +164,14 @@ static void take_answer(hf__verb *verb, const redisReply *reply)
     } else if (answer == ANSWER_CONFLICT && reply->elements >= 3 && reply->element[1]->type == REDIS_REPLY_STRING) {
         take_conflict(verb, reply->element[1]->str, reply->element[2]);
     } else if (answer == ANSWER_LATE && reply->elements >= 2) {
-        hf__conn_saw_time(verb->store->conn, hf__answer_number(reply->element[1], 0), verb->sent_us);
+        hf__conn_saw_time(verb->node->conn, hf__answer_number(reply->element[1], 0), verb->sent_us);
         request->status =
             hf__fail(&request->err, HF_EUNREACHABLE,
                      "the attempt came too late by the server's clock (slow, or set meanwhile); it is asked again");
     } else if (answer == ANSWER_DEAD) {
         request->status = hf__fail(&request->err, HF_EUNREACHABLE, "the claim was released");
     } else {
-        request->status = hf__answer_odd(verb->store->conn, &request->err);
+        request->status = hf__answer_odd(verb->node->conn, &request->err);
     }
 }
 
@@ -201,7 +201,7 @@ static enum stand queueing(const hf__verb *verb)
 
 static enum stand in_line(const hf__verb *verb)
 {
-    return hf__news_refused(verb->store->news) ? STAND_NOT : queueing(verb);
+    return hf__news_refused(verb->node->news) ? STAND_NOT : queueing(verb);
 }
 
 static void begin_mutex(hf__verb *verb)
@@ -306,11 +306,14 @@ static bool is_impossible(hf_request *request)
 
 /* Where no news is heard nobody can be seen to wait, but for permits: who is to give way leaves the lock alone for a
  * while, in which others may come by. */
-static bool gives_way_unseen(const hf__redis *store, hf_request *request)
+static bool gives_way_unseen(hf__verb *verb)
 {
-    if (!request->yield || request->claim->kind == HF_KIND_SEMAPHORE || !hf__news_refused(store->news))
+    hf_request *request = verb->request;
+
+    if (!request->yield || request->claim->kind == HF_KIND_SEMAPHORE || !hf__news_refused(verb->node->news))
         return false;
     request->verdict = (hf_verdict){.answer = HF_REFUSED, .again_ms = poll_ms(0)};
+    hf__verb_drop(verb);
     return refuse_at_once(request, HF_OK);
 }
 
@@ -318,12 +321,12 @@ void hf__redis_attempt(hf__redis *store, hf_request *request)
 {
     hf__verb *verb;
 
-    if (is_impossible(request) || gives_way_unseen(store, request))
+    if (is_impossible(request))
         return;
     verb = hf__verb_new(store, request, take_answer, 9);
-    if (verb == NULL)
+    if (verb == NULL || gives_way_unseen(verb))
         return;
-    verb->seen = hf__news_seen(store->news);
+    verb->seen = hf__news_seen(verb->node->news);
     if (store->config.layout == HF__LAYOUT_PLAIN)
         begin_plain(verb);
     else if (request->claim->kind == HF_KIND_RW)

@@ -48,7 +48,7 @@ static int read_answer(const hf__look *look, const redisReply *reply)
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_INTEGER ||
         reply->element[1]->type != REDIS_REPLY_STRING)
-        return hf__answer_odd(look->conn, &request->err);
+        return hf__answer_odd(look->node->conn, &request->err);
     request->verdict.removed = reply->element[0]->integer;
     if (reply->element[1]->len == 0 || request->verdict.removed > 0)
         return HF_OK;

@@ -54,9 +54,9 @@ void hf__check_refused(hf__check *check, int severity, const char *topic, const 
     hf_error err;
 
     if (reply->type == REDIS_REPLY_ERROR)
-        hf__answer_error(check->look->conn, reply, &err);
+        hf__answer_error(check->look->node->conn, reply, &err);
     else
-        hf__answer_odd(check->look->conn, &err);
+        hf__answer_odd(check->look->node->conn, &err);
     hf__check_find(check, severity, topic, "%.299s", err.text);
 }
 
@@ -160,7 +160,7 @@ static void find_news(hf__check *check)
 {
     char why[200];
 
-    if (check->look->config->news && !hf__news_why(check->look->news, why, sizeof why))
+    if (check->look->config->news && !hf__news_why(check->look->node->news, why, sizeof why))
         hf__check_find(check, HF_FINE, "news", "waiters are told when they may get in, and do not poll");
     else if (!check->look->config->news)
         hf__check_find(check, HF_NOTABLE, "news",
@@ -175,7 +175,7 @@ static void find_access(hf__check *check)
     const hf__redis_config *config = check->look->config;
     char                    where[300];
 
-    hf__conn_where(check->look->conn, where, sizeof where);
+    hf__conn_where(check->look->node->conn, where, sizeof where);
     if (config->path != NULL || config->password != NULL)
         hf__check_find(check, HF_FINE, "access", "%.200s, %s", where,
                        config->password != NULL ? "with a password" : "by a socket of this machine");

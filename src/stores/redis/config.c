@@ -14,15 +14,24 @@
 #include "base/url.h"
 
 #define PORT "6379"
+#define SENTINEL_PORT "26379"
 #define PASSWORD_ENV "HOLDFAST_REDIS_PASSWORD"
+#define SENTINEL_PASSWORD_ENV "HOLDFAST_SENTINEL_PASSWORD"
 #define PASSWORD_MAX 4096
 #define HOSTS_MAX 16
 #define FAIR_WAIT_MS 5000
 #define FENCE_KEEP_MS (INT64_C(24) * 3600 * 1000)
+#define REPLICAS_MAX 64
+#define REPLICAS_TIMEOUT_MS 1000
 
-static const char *const known[] = {"layout",    "prefix",      "fence",    "fence-keep",    "news",
-                                    "fair-wait", "client-name", "password", "password-file", "db",
-                                    "ca",        "cert",        "key",      "tls-name",      NULL};
+#define COMMON                                                                                                         \
+    "layout", "prefix", "fence", "fence-keep", "news", "fair-wait", "client-name", "password", "password-file", "db",  \
+        "ca", "cert", "key", "tls-name", "replicas", "replicas-timeout"
+
+static const char *const known[] = {COMMON, NULL};
+static const char *const known_with_sentinels[] = {
+    COMMON,        "sentinel-user", "sentinel-password", "sentinel-password-file", "sentinel-tls",
+    "sentinel-ca", "sentinel-cert", "sentinel-key",      "sentinel-tls-name",      NULL};
 
 static int no_memory(hf_error *err)
 {
@@ -96,7 +105,7 @@ static int take_host(hf__redis_config *config, char *text, hf_error *err)
     config->host_count++;
     if (copy(&host->name, name, err) != HF_OK)
         return HF_EEXHAUSTED;
-    return copy(&host->port, port != NULL ? port : PORT, err);
+    return copy(&host->port, port != NULL ? port : config->is_sentinel ? SENTINEL_PORT : PORT, err);
 }
 
 static int take_hosts(hf__redis_config *config, const hf_url *url, hf_error *err)
@@ -137,6 +146,37 @@ static int take_socket(hf__redis_config *config, const hf_url *url, hf_error *er
         return hf__fail(err, HF_EINVALID, "the path of the redis socket is longer than %zu bytes",
                         sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
     return copy(&config->path, url->path, err);
+}
+
+static bool has_sentinels(const hf_url *url)
+{
+    return strcmp(url->scheme, "redis-sentinel") == 0 || strcmp(url->scheme, "rediss-sentinel") == 0;
+}
+
+/* The Sentinels stand in place of the server, and the master's name in place of the database. */
+static int take_sentinels(hf__redis_config *config, const hf_url *url, hf_error *err)
+{
+    const char *name = url->path != NULL && url->path[0] == '/' ? url->path + 1 : "";
+    const char *db = hf__url_param(url, "db");
+    int         status;
+
+    config->tls = strcmp(url->scheme, "rediss-sentinel") == 0;
+    if (name[0] == '\0' || strpbrk(name, "/ \t\r\n") != NULL)
+        return hf__fail(
+            err, HF_EINVALID,
+            "a %s URL needs the name of the master, as the Sentinels know it: %s://sentinel1,sentinel2/name",
+            url->scheme, url->scheme);
+    config->sentinels = calloc(1, sizeof *config->sentinels);
+    if (config->sentinels == NULL)
+        return no_memory(err);
+    config->sentinels->is_sentinel = true;
+    config->sentinels->server_timeout_ms = config->server_timeout_ms;
+    status = copy(&config->master_name, name, err);
+    if (status == HF_OK)
+        status = take_hosts(config->sentinels, url, err);
+    if (status == HF_OK && db != NULL)
+        status = take_db(config, db, err);
+    return status;
 }
 
 static int take_where(hf__redis_config *config, const hf_url *url, hf_error *err)
@@ -186,6 +226,29 @@ static int read_password(hf__redis_config *config, const char *path, hf_error *e
     return status;
 }
 
+/* As a Sentinel's or a server's: the same words behind "sentinel-". */
+static int take_sentinel_password(hf__redis_config *config, const hf_url *url, hf_error *err)
+{
+    const char *user = hf__url_param(url, "sentinel-user");
+    const char *file = hf__url_param(url, "sentinel-password-file");
+    const char *env = getenv(SENTINEL_PASSWORD_ENV);
+    int         status = copy_param(&config->user, url, "sentinel-user", err);
+
+    if (status != HF_OK)
+        return status;
+    if (hf__url_param(url, "sentinel-password") != NULL)
+        return copy_param(&config->password, url, "sentinel-password", err);
+    if (file != NULL)
+        return read_password(config, file, err);
+    if (env != NULL && env[0] != '\0')
+        return copy(&config->password, env, err);
+    if (user != NULL)
+        return hf__fail(err, HF_EINVALID,
+                        "the redis URL has a sentinel-user and no password for it; give it by sentinel-password=, "
+                        "sentinel-password-file=, or in $" SENTINEL_PASSWORD_ENV);
+    return HF_OK;
+}
+
 static int take_password(hf__redis_config *config, const hf_url *url, hf_error *err)
 {
     const char *file = hf__url_param(url, "password-file");
@@ -225,22 +288,62 @@ static int take_client_name(hf__redis_config *config, const hf_url *url, const h
     return copy(&config->client_name, made, err);
 }
 
-static int take_tls(hf__redis_config *config, const hf_url *url, hf_error *err)
+/* One of two words. */
+static int take_word(bool *second, const hf_url *url, const char *key, const char *one, const char *two, hf_error *err)
 {
-    static const char *const keys[] = {"ca", "cert", "key", "tls-name"};
-    char **const             to[] = {&config->ca_file, &config->cert_file, &config->key_file, &config->tls_name};
+    const char *value = hf__url_param(url, key);
 
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    if (value == NULL || strcmp(value, one) == 0)
+        return HF_OK;
+    if (strcmp(value, two) != 0)
+        return hf__fail(err, HF_EINVALID, "the option \"%s\" of the redis URL is \"%s\" or \"%s\"", key, one, two);
+    *second = true;
+    return HF_OK;
+}
+
+/* The files and the name of TLS, from four keys. */
+static int take_tls(hf__redis_config *config, const hf_url *url, const char *const keys[4], hf_error *err)
+{
+    char **const to[] = {&config->ca_file, &config->cert_file, &config->key_file, &config->tls_name};
+
+    for (size_t i = 0; i < sizeof to / sizeof to[0]; i++) {
         if (!config->tls && hf__url_param(url, keys[i]) != NULL)
-            return hf__fail(err, HF_EINVALID, "the option \"%s\" belongs to TLS: write rediss://", keys[i]);
+            return hf__fail(err, HF_EINVALID, "the option \"%s\" belongs to TLS: write rediss%s://", keys[i],
+                            has_sentinels(url) ? "-sentinel" : "");
         if (copy_param(to[i], url, keys[i], err) != HF_OK)
             return err != NULL ? err->status : HF_EINVALID;
     }
     if (config->key_file != NULL && config->cert_file == NULL)
-        return hf__fail(err, HF_EINVALID, "the option \"key\" of the redis URL needs \"cert\" beside it");
+        return hf__fail(err, HF_EINVALID, "the option \"%s\" of the redis URL needs \"%s\" beside it", keys[2],
+                        keys[1]);
     if (config->cert_file != NULL && config->key_file == NULL) /* one file may hold both */
         return copy(&config->key_file, config->cert_file, err);
     return HF_OK;
+}
+
+static int inherit(char **to, const char *from, hf_error *err)
+{
+    return *to != NULL || from == NULL ? HF_OK : copy(to, from, err);
+}
+
+/* TLS to the Sentinels is as to the servers, unless the URL says otherwise. */
+static int take_sentinel_tls(hf__redis_config *config, const hf__redis_config *servers, const hf_url *url,
+                             hf_error *err)
+{
+    static const char *const keys[] = {"sentinel-ca", "sentinel-cert", "sentinel-key", "sentinel-tls-name"};
+    bool                     other = false;
+    int                      status;
+
+    status = take_word(&other, url, "sentinel-tls", servers->tls ? "yes" : "no", servers->tls ? "no" : "yes", err);
+    config->tls = servers->tls != other;
+    if (status == HF_OK)
+        status = take_tls(config, url, keys, err);
+    if (status != HF_OK || !config->tls || !servers->tls)
+        return status;
+    status = inherit(&config->ca_file, servers->ca_file, err);
+    if (status == HF_OK && config->cert_file == NULL && inherit(&config->cert_file, servers->cert_file, err) == HF_OK)
+        status = inherit(&config->key_file, servers->key_file, err);
+    return status;
 }
 
 /* ---- how ---- */
@@ -269,17 +372,21 @@ static int take_time(int64_t *ms, const hf_url *url, const char *key, int64_t mo
                     (long long)(most_ms / 86400000));
 }
 
-/* One of two words. */
-static int take_word(bool *second, const hf_url *url, const char *key, const char *one, const char *two, hf_error *err)
+static int take_replicas(hf__redis_config *config, const hf_url *url, hf_error *err)
 {
-    const char *value = hf__url_param(url, key);
+    const char *text = hf__url_param(url, "replicas");
+    size_t      digits = text != NULL ? strspn(text, "0123456789") : 0;
+    long        count = digits > 0 && digits < 4 && text[digits] == '\0' ? strtol(text, NULL, 10) : -1;
 
-    if (value == NULL || strcmp(value, one) == 0)
-        return HF_OK;
-    if (strcmp(value, two) != 0)
-        return hf__fail(err, HF_EINVALID, "the option \"%s\" of the redis URL is \"%s\" or \"%s\"", key, one, two);
-    *second = true;
-    return HF_OK;
+    config->replicas_timeout_ms = REPLICAS_TIMEOUT_MS;
+    if (text == NULL && hf__url_param(url, "replicas-timeout") != NULL)
+        return hf__fail(err, HF_EINVALID,
+                        "the option \"replicas-timeout\" of the redis URL needs \"replicas\" beside it");
+    if (text != NULL && (count < 0 || count > REPLICAS_MAX))
+        return hf__fail(err, HF_EINVALID, "the option \"replicas\" of the redis URL is a number from 0 to %d",
+                        REPLICAS_MAX);
+    config->replicas = text != NULL ? (int)count : 0;
+    return take_time(&config->replicas_timeout_ms, url, "replicas-timeout", INT64_C(86400000), err);
 }
 
 static int take_how(hf__redis_config *config, const hf_url *url, hf_error *err)
@@ -300,21 +407,36 @@ static int take_how(hf__redis_config *config, const hf_url *url, hf_error *err)
     if (status == HF_OK)
         status = take_time(&config->fence_keep_ms, url, "fence-keep", INT64_C(366) * 86400000, err);
     if (status == HF_OK)
+        status = take_replicas(config, url, err);
+    if (status == HF_OK)
         status = copy(&config->prefix, prefix != NULL ? prefix : "", err);
     config->layout = plain ? HF__LAYOUT_PLAIN : HF__LAYOUT_REDISSON;
     config->news = !off;
     return status;
 }
 
+static int take_sentinels_rest(hf__redis_config *config, const hf_url *url, hf_error *err)
+{
+    hf__redis_config *sentinels = config->sentinels;
+    int               status = take_sentinel_password(sentinels, url, err);
+
+    if (status == HF_OK)
+        status = take_sentinel_tls(sentinels, config, url, err);
+    if (status == HF_OK)
+        status = copy(&sentinels->client_name, config->client_name, err);
+    return status;
+}
+
 int hf__redis_config_read(hf__redis_config *config, const hf_url *url, const hf_store_env *env, hf_error *err)
 {
-    int status;
+    static const char *const tls_keys[] = {"ca", "cert", "key", "tls-name"};
+    int                      status;
 
     memset(config, 0, sizeof *config);
     config->server_timeout_ms = env->server_timeout_ms;
-    status = hf__url_only(url, known, err);
+    status = hf__url_only(url, has_sentinels(url) ? known_with_sentinels : known, err);
     if (status == HF_OK)
-        status = take_where(config, url, err);
+        status = has_sentinels(url) ? take_sentinels(config, url, err) : take_where(config, url, err);
     if (status == HF_OK && url->user != NULL)
         status = copy(&config->user, url->user, err);
     if (status == HF_OK)
@@ -322,9 +444,11 @@ int hf__redis_config_read(hf__redis_config *config, const hf_url *url, const hf_
     if (status == HF_OK)
         status = take_client_name(config, url, env, err);
     if (status == HF_OK)
-        status = take_tls(config, url, err);
+        status = take_tls(config, url, tls_keys, err);
     if (status == HF_OK)
         status = take_how(config, url, err);
+    if (status == HF_OK && config->sentinels != NULL)
+        status = take_sentinels_rest(config, url, err);
     if (status != HF_OK)
         hf__redis_config_finish(config);
     return status;
@@ -332,6 +456,10 @@ int hf__redis_config_read(hf__redis_config *config, const hf_url *url, const hf_
 
 void hf__redis_config_finish(hf__redis_config *config)
 {
+    if (config->sentinels != NULL)
+        hf__redis_config_finish(config->sentinels);
+    free(config->sentinels);
+    free(config->master_name);
     for (size_t i = 0; i < config->host_count; i++) {
         free(config->hosts[i].name);
         free(config->hosts[i].port);

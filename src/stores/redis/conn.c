@@ -57,20 +57,21 @@ static int64_t pump_step(void *arg, struct pollfd *poll)
     conn->pump_due_us = pump_wants(conn, poll);
     /* Nothing to poll and something to do: a link is to be made, or a broken one to be cleared away. */
     if (!conn->leading && (conn->broken || (conn->link == NULL && conn->queue.head < conn->queue.tail)))
-        conn->pump_due_us = 0;
+        conn->pump_due_us = conn->broken || conn->pause_us < conn->pump_due_us ? conn->pause_us : conn->pump_due_us;
     pthread_mutex_unlock(&conn->mutex);
     return conn->pump_due_us;
 }
 
 /* ---- opening and closing ---- */
 
-static hf__conn *make(const hf__redis_config *config, const hf_store_env *env, hf__pump *pump)
+static hf__conn *make(const hf__redis_config *config, hf__at *at, const hf_store_env *env, hf__pump *pump)
 {
     hf__conn *conn = calloc(1, sizeof *conn);
 
     if (conn == NULL)
         return NULL;
     conn->config = config;
+    conn->at = at;
     conn->env = env;
     conn->pump = pump;
     conn->part.step = pump_step;
@@ -90,16 +91,16 @@ static void free_conn(hf__conn *conn)
     free(conn);
 }
 
-int hf__conn_new(hf__conn **result, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
+int hf__conn_new(hf__conn **result, const hf__redis_config *config, hf__at *at, const hf_store_env *env, hf__pump *pump,
                  int64_t deadline_us, hf_error *err)
 {
-    hf__conn *conn = make(config, env, pump);
+    hf__conn *conn = make(config, at, env, pump);
     int       status;
 
     *result = NULL;
     if (conn == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a connection to Redis");
-    status = hf__link_open(&conn->link, config, deadline_us, err);
+    status = hf__link_open(&conn->link, config, at, deadline_us, err);
     if (status != HF_OK) {
         free_conn(conn);
         return status;
@@ -108,6 +109,20 @@ int hf__conn_new(hf__conn **result, const hf__redis_config *config, const hf_sto
     atomic_store(&conn->generation, 0);
     hf__pump_add(pump, &conn->part);
     *result = conn;
+    return HF_OK;
+}
+
+int hf__conn_new_idle(hf__conn **result, const hf__redis_config *config, hf__at *at, const hf_store_env *env,
+                      hf__pump *pump, hf_error *err)
+{
+    hf__conn *conn = make(config, at, env, pump);
+
+    *result = conn;
+    if (conn == NULL)
+        return hf__fail(err, HF_EEXHAUSTED, "out of memory for a connection to Redis");
+    if (config->path != NULL || config->host_count > 0)
+        snprintf(conn->where, sizeof conn->where, "%s", config->path != NULL ? config->path : config->hosts[0].name);
+    hf__pump_add(pump, &conn->part);
     return HF_OK;
 }
 
@@ -190,6 +205,7 @@ void hf__conn_submit(hf__conn *conn, hf__command *command, bool driven)
 void hf__conn_hand_over(hf__conn *conn)
 {
     hf__follower *next = conn->followers;
+    hf__waking    waking;
 
     if (conn->leading)
         return;
@@ -199,8 +215,9 @@ void hf__conn_hand_over(hf__conn *conn)
         return;
     }
     hf__conn_unlist(conn, next);
+    waking = hf__waking_of(next);
     hf__park_tell(&next->park, HF__FOLLOWER_LEADS);
-    hf__park_wake(&next->park);
+    hf__waking_do(waking);
 }
 
 /* Sleeps while another thread leads. True: finished, and the mutex is not held any more. */
@@ -294,6 +311,16 @@ redisReply *hf__conn_talk(hf__conn *conn, const char *text, size_t len, int64_t 
 
 /* ---- what is known of the server ---- */
 
+bool hf__conn_is_open(hf__conn *conn)
+{
+    bool open;
+
+    pthread_mutex_lock(&conn->mutex);
+    open = conn->link != NULL && !conn->opening && !conn->broken;
+    pthread_mutex_unlock(&conn->mutex);
+    return open;
+}
+
 void hf__conn_distrust(hf__conn *conn)
 {
     hf_error err;
@@ -302,6 +329,17 @@ void hf__conn_distrust(hf__conn *conn)
     hf__fail(&err, HF_EUNREACHABLE, "the Redis server %s takes no writes (READONLY)", conn->where);
     if (!conn->opening)
         hf__conn_break(conn, &err);
+    if (!conn->leading)
+        hf__pump_wake(conn->pump, &conn->part);
+    pthread_mutex_unlock(&conn->mutex);
+}
+
+void hf__conn_leave(hf__conn *conn, const hf_error *why)
+{
+    pthread_mutex_lock(&conn->mutex);
+    hf__conn_break(conn, why);
+    conn->gate_us = conn->pause_us = 0;
+    conn->facts.run_id[0] = '\0'; /* news may be the first to be there */
     if (!conn->leading)
         hf__pump_wake(conn->pump, &conn->part);
     pthread_mutex_unlock(&conn->mutex);

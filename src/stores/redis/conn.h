@@ -46,9 +46,12 @@ struct hf__command {
     hf__command *next; /* the connection's own */
 };
 
-/* Connects and says hello; blocks until deadline_us at most. `config`, `env` and `pump` must outlive it. */
-int  hf__conn_new(hf__conn **conn, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
+/* Connects and says hello; blocks until deadline_us at most. What is given must outlive it. */
+int  hf__conn_new(hf__conn **conn, const hf__redis_config *config, hf__at *at, const hf_store_env *env, hf__pump *pump,
                   int64_t deadline_us, hf_error *err);
+/* The same without connecting, so that it does not block: the first command does. */
+int  hf__conn_new_idle(hf__conn **conn, const hf__redis_config *config, hf__at *at, const hf_store_env *env,
+                       hf__pump *pump, hf_error *err);
 void hf__conn_free(hf__conn *conn); /* completes all that is pending, without an answer. NULL is allowed */
 
 /* `driven`: the caller calls hf__conn_drive() at once, until command->deadline_us; nothing is sent before. Else it is
@@ -65,12 +68,38 @@ void hf__conn_submit_all(hf__conn *conn, hf__command *const *commands, size_t co
  * until_us or earlier, and *finished is true when this returns. Hands the driving over before it returns. */
 void hf__conn_drive(hf__conn *conn, const atomic_bool *finished, int64_t until_us);
 
+#define HF__GROUP_MAX 16
+
+/* What is driven over several connections at once; see hf__conns_drive(). */
+typedef struct hf__group {
+    hf__conn          *conns[HF__GROUP_MAX];
+    size_t             count;
+    const atomic_bool *finished; /* as in hf__conn_drive() */
+    const atomic_bool *settled;  /* the same, later: nothing of it is worth waiting for any more */
+    int64_t            until_us;
+    int64_t            begun_us;
+    int64_t            linger_us; /* when it is finished: `settled` is waited for as long again, and so long at most */
+    int                wake_fd;   /* an eventfd that no other driver has meanwhile */
+} hf__group;
+
+/* Drives commands that were submitted to several connections, until they are finished: leads each connection that
+ * nobody leads, with one poll() for all of them, and is told by eventfd of what other threads complete. */
+void hf__conns_drive(const hf__group *group);
+
+/* Whether there is a connection that works, as far as is known. */
+bool hf__conn_is_open(hf__conn *conn);
+
 /* Submits, drives, and returns the reply; NULL: err says why. For conversations: list, break, check. */
 redisReply *hf__conn_talk(hf__conn *conn, const char *text, size_t len, int64_t deadline_us, hf_error *err);
 
 /* The server showed that it is not the one to talk to (READONLY): what is pending is answered or in doubt, and the next
  * command goes over a new connection, after the name was resolved again. From any thread, also inside a done(). */
 void hf__conn_distrust(hf__conn *conn);
+
+/* The server is elsewhere by now (hf__at_set() was called). The same, and the next connection is made at once; a
+ * connection that is being made is given up. What was sent is in doubt from this moment on, also where its answer has
+ * come and was not read. */
+void hf__conn_leave(hf__conn *conn, const hf_error *why);
 
 /* What the server last connected to said of itself. */
 void hf__conn_facts(hf__conn *conn, hf__redis_facts *facts);

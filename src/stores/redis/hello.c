@@ -60,6 +60,7 @@ static bool say_select(hf__hello *hello, const hf__redis_config *config, char **
     return say(hello, all, all_len, SELECT, text, len);
 }
 
+/* A Sentinel has no clock and no role that would matter here. */
 static bool say_rest(hf__hello *hello, const hf__redis_config *config, char **all, size_t *all_len)
 {
     size_t len;
@@ -67,11 +68,13 @@ static bool say_rest(hf__hello *hello, const hf__redis_config *config, char **al
 
     if (!say(hello, all, all_len, SETNAME, text, len))
         return false;
-    text = hf__redis_words(&len, "TIME", NULL);
-    if (!say(hello, all, all_len, TIME, text, len))
-        return false;
     text = hf__redis_words(&len, "INFO", "server", NULL);
     if (!say(hello, all, all_len, INFO_SERVER, text, len))
+        return false;
+    if (config->is_sentinel)
+        return true;
+    text = hf__redis_words(&len, "TIME", NULL);
+    if (!say(hello, all, all_len, TIME, text, len))
         return false;
     text = hf__redis_words(&len, "INFO", "replication", NULL);
     return say(hello, all, all_len, INFO_REPLICATION, text, len);
@@ -119,15 +122,25 @@ static void find(const redisReply *reply, const char *key, char *value, size_t s
     }
 }
 
-static void take_server(hf__redis_facts *facts, const redisReply *reply)
+static int take_server(hf__redis_facts *facts, const hf__redis_config *config, const redisReply *reply,
+                       const char *where, hf_error *err)
 {
-    char uptime[24];
+    char uptime[24], mode[16];
+    bool is_sentinel;
 
     find(reply, "run_id", facts->run_id, sizeof facts->run_id);
     find(reply, "redis_version", facts->version, sizeof facts->version);
     find(reply, "valkey_version", facts->valkey, sizeof facts->valkey);
     find(reply, "uptime_in_seconds", uptime, sizeof uptime);
     facts->uptime_s = strtoll(uptime, NULL, 10);
+    find(reply, "redis_mode", mode, sizeof mode);
+    is_sentinel = strcmp(mode, "sentinel") == 0;
+    if (config->is_sentinel && !is_sentinel && mode[0] != '\0')
+        return hf__fail(err, HF_EREFUSED, "%s is no Sentinel but a Redis server (redis_mode:%s)", where, mode);
+    if (!config->is_sentinel && is_sentinel)
+        return hf__fail(err, HF_EREFUSED,
+                        "%s is a Sentinel and no server: write redis-sentinel://%s/name-of-the-master", where, where);
+    return HF_OK;
 }
 
 static int take_role(hf__redis_facts *facts, const redisReply *reply, const char *where, hf_error *err)
@@ -182,19 +195,24 @@ static bool is_passing(const redisReply *reply)
     return false;
 }
 
+static const char *kind(const hf__redis_config *config)
+{
+    return config->is_sentinel ? "Sentinel" : "Redis server";
+}
+
 static int refuse_auth(const hf__redis_config *config, const redisReply *reply, const char *where, const char *told,
                        hf_error *err)
 {
     if (begins(reply, "WRONGPASS") || begins(reply, "ERR invalid password"))
-        return hf__fail(err, HF_EREFUSED, "the Redis server %s refuses the %s: %s", where,
+        return hf__fail(err, HF_EREFUSED, "the %s %s refuses the %s: %s", kind(config), where,
                         config->user != NULL ? "user or the password" : "password", told);
     if (begins(reply, "ERR wrong number of arguments") && config->user != NULL)
-        return hf__fail(err, HF_EREFUSED, "the Redis server %s knows no users (Redis before 6): leave the user out",
+        return hf__fail(err, HF_EREFUSED, "the %s %s knows no users (Redis before 6): leave the user out", kind(config),
                         where);
     if (begins(reply, "ERR AUTH <password> called without") || begins(reply, "ERR Client sent AUTH"))
-        return hf__fail(err, HF_EREFUSED,
-                        "the Redis server %s has no password set: leave it out of the URL, or set one", where);
-    return hf__fail(err, HF_EREFUSED, "the Redis server %s refuses AUTH: %s", where, told);
+        return hf__fail(err, HF_EREFUSED, "the %s %s has no password set: leave it out of the URL, or set one",
+                        kind(config), where);
+    return hf__fail(err, HF_EREFUSED, "the %s %s refuses AUTH: %s", kind(config), where, told);
 }
 
 /* What the server says, to be shown. Some repeat what they did not understand: not our password. */
@@ -210,6 +228,19 @@ static void show(const hf__redis_config *config, const redisReply *reply, char *
         hf__name_show(reply->str, reply->len, told, size);
 }
 
+static int ask_for_password(const hf__redis_config *config, const char *where, hf_error *err)
+{
+    if (config->is_sentinel)
+        return hf__fail(err, HF_EREFUSED,
+                        "the Sentinel %s wants a password: give it by sentinel-password=, sentinel-password-file=, or "
+                        "in $HOLDFAST_SENTINEL_PASSWORD (that of the URL is for the servers)",
+                        where);
+    return hf__fail(err, HF_EREFUSED,
+                    "the Redis server %s wants a password: give it in the URL (redis://user:password@host), by "
+                    "password-file=, or in $HOLDFAST_REDIS_PASSWORD",
+                    where);
+}
+
 static int judge_error(const hf__redis_config *config, int step, const redisReply *reply, const char *where,
                        hf_error *err)
 {
@@ -221,10 +252,7 @@ static int judge_error(const hf__redis_config *config, int step, const redisRepl
     if (step == AUTH)
         return refuse_auth(config, reply, where, told, err);
     if (begins(reply, "NOAUTH") || begins(reply, "ERR operation not permitted"))
-        return hf__fail(err, HF_EREFUSED,
-                        "the Redis server %s wants a password: give it in the URL (redis://user:password@host), by "
-                        "password-file=, or in $HOLDFAST_REDIS_PASSWORD",
-                        where);
+        return ask_for_password(config, where, err);
     if (begins(reply, "DENIED"))
         return hf__fail(err, HF_EREFUSED,
                         "the Redis server %s is in protected mode: set a password or bind address there", where);
@@ -245,7 +273,7 @@ int hf__hello_answer(hf__hello *hello, const hf__redis_config *config, const red
     if (step == TIME)
         take_time(hello, reply);
     if (step == INFO_SERVER && reply->type == REDIS_REPLY_STRING)
-        take_server(hello->facts, reply);
+        return take_server(hello->facts, config, reply, where, err);
     if (step == INFO_REPLICATION && reply->type == REDIS_REPLY_STRING)
         return take_role(hello->facts, reply, where, err);
     return HF_OK;

@@ -18,6 +18,11 @@
 #define DRAIN_STEP 16384
 #define OUT_KEEP (256u << 10) /* a buffer that had to be larger than this is given back when it is empty */
 
+void hf__link_doubt(const hf__link *link)
+{
+    hf__at_doubt(link->at, link->hosts);
+}
+
 int hf__link_fd(const hf__link *link)
 {
     return link->fd;
@@ -187,6 +192,7 @@ void hf__link_close(hf__link *link)
     if (link->out != NULL)
         explicit_bzero(link->out, link->out_room);
     free(link->out);
+    hf__hosts_leave(link->hosts);
     free(link);
 }
 

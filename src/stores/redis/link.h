@@ -21,6 +21,7 @@
 #include <hiredis/hiredis.h>
 #include <holdfast/store.h>
 
+#include "stores/redis/at.h"
 #include "stores/redis/config.h"
 
 struct pollfd;
@@ -45,8 +46,9 @@ enum hf__link_state {
     /* < 0: failed; the status that `err` has */
 };
 
-/* Begins to open; `config` must outlive the link. NULL: no memory. */
-hf__link *hf__link_new(const hf__redis_config *config, int64_t deadline_us);
+/* Begins to open, to one of the hosts where the server is now; `config` and `at` must outlive the link. NULL: no
+ * memory. */
+hf__link *hf__link_new(const hf__redis_config *config, hf__at *at, int64_t deadline_us);
 
 /* Moves an opening link on as far as it goes without blocking: HF__LINK_OPENING, HF__LINK_OPEN or a status < 0:
  * HF_EUNREACHABLE (also: it loads, it is full, it is a replica), HF_EREFUSED (password, certificate, rights),
@@ -58,10 +60,13 @@ int hf__link_advance(hf__link *link, hf_error *err);
 int64_t hf__link_wants(const hf__link *link, struct pollfd *want);
 
 /* Both, blocking until deadline_us at most. Status; *link is NULL unless HF_OK. */
-int hf__link_open(hf__link **link, const hf__redis_config *config, int64_t deadline_us, hf_error *err);
+int hf__link_open(hf__link **link, const hf__redis_config *config, hf__at *at, int64_t deadline_us, hf_error *err);
 
 void hf__link_close(hf__link *link); /* NULL is allowed */
 void hf__link_reset(hf__link *link); /* the same, with RST: what the server has not read is gone. NULL is allowed */
+
+/* It failed, or the server is not the one it should be: tells the place that it is in doubt. */
+void hf__link_doubt(const hf__link *link);
 
 int                    hf__link_fd(const hf__link *link);
 const hf__redis_facts *hf__link_facts(const hf__link *link);

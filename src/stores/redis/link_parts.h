@@ -28,7 +28,9 @@ enum hf__link_stage {
 
 struct hf__link {
     const hf__redis_config *config;
-    int                     fd; /* -1: none */
+    hf__at                 *at;
+    hf__hosts              *hosts; /* the place when opening began */
+    int                     fd;    /* -1: none */
     hf__tls                *tls;
     hf__redis_facts         facts;
     char                    where[LINK_WHERE];

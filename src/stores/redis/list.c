@@ -168,7 +168,7 @@ static int scan_page(search *s, const char *type, char cursor[32])
         return status;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_STRING ||
         reply->element[0]->len >= 32 || !all_text(reply->element[1])) {
-        status = hf__answer_odd(s->look->conn, &s->look->request->err);
+        status = hf__answer_odd(s->look->node->conn, &s->look->request->err);
     } else {
         memcpy(cursor, reply->element[0]->str, reply->element[0]->len + 1);
         s->pages++;
@@ -183,7 +183,7 @@ static bool scans_types(const hf__look *look)
 {
     hf__redis_facts facts;
 
-    hf__conn_facts(look->conn, &facts);
+    hf__conn_facts(look->node->conn, &facts);
     return facts.version[0] == '\0' || strtol(facts.version, NULL, 10) >= 6;
 }
 

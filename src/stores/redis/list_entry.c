@@ -290,7 +290,7 @@ int hf__list_tell(const hf__look *look, const redisReply *reply, const hf__liste
     telling t = {.look = look, .more = true};
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2)
-        return hf__answer_odd(look->conn, &look->request->err);
+        return hf__answer_odd(look->node->conn, &look->request->err);
     clients_read(&t, list_at(reply, 0));
     for (*told = 0; *told < count && *told + 1 < reply->elements && t.more; ++*told) {
         t.name = list_at(reply, *told + 1);

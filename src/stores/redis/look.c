@@ -41,7 +41,7 @@ static redisReply *send_text(const hf__look *look, const hf__text *text, int *st
         *status = hf__fail(&request->err, HF_EEXHAUSTED, "out of memory for a question");
         return NULL;
     }
-    reply = hf__conn_talk(look->conn, text->bytes, text->len, request->deadline_us, &request->err);
+    reply = hf__conn_talk(look->node->conn, text->bytes, text->len, request->deadline_us, &request->err);
     *status = reply != NULL ? HF_OK : request->err.status;
     return reply;
 }
@@ -66,7 +66,7 @@ redisReply *hf__look_ask(const hf__look *look, const hf__script *script, hf__tex
     redisReply *reply = hf__look_reply(look, script, text, status);
 
     if (reply != NULL && reply->type == REDIS_REPLY_ERROR) {
-        *status = hf__answer_error(look->conn, reply, &look->request->err);
+        *status = hf__answer_error(look->node->conn, reply, &look->request->err);
         freeReplyObject(reply);
         reply = NULL;
     }

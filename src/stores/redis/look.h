@@ -12,13 +12,11 @@
 #include <holdfast/store.h>
 
 #include "stores/redis/config.h"
-#include "stores/redis/conn.h"
-#include "stores/redis/news.h"
+#include "stores/redis/node.h"
 #include "stores/redis/script.h"
 
 typedef struct hf__look {
-    hf__conn               *conn;
-    hf__news               *news; /* check only; NULL: there is none */
+    hf__node               *node;
     const hf__redis_config *config;
     const hf_store_env     *env;
     hf_request             *request;

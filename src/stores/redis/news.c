@@ -254,6 +254,21 @@ void hf__news_doze(hf__news *news, int64_t until_us)
         post_every(news);
 }
 
+/* The one who reads finds the link at its end; where nobody does, we are he. */
+void hf__news_leave(hf__news *news)
+{
+    pthread_mutex_lock(&news->mutex);
+    news->left = news->link != NULL || news->opening != NULL;
+    news->failures = 0;
+    news->connect_us = 0;
+    if (news->link != NULL && news->reading)
+        hf__link_interrupt(news->link);
+    else if (news->link != NULL)
+        hf__newsline_lost(news, hf__now_us());
+    hf__pump_wake(news->pump, &news->part);
+    pthread_mutex_unlock(&news->mutex);
+}
+
 /* ------------------------------------------------------------------ looking, and life ---------------------------- */
 
 int64_t hf__news_seen(const hf__news *news)
@@ -292,7 +307,7 @@ static int init(hf__news *news, hf_error *err)
     return hf__fail_sys(err, HF_EEXHAUSTED, errno, "no descriptor left for waiting");
 }
 
-int hf__news_open(hf__news **made, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
+int hf__news_open(hf__news **made, const hf__redis_config *config, hf__at *at, const hf_store_env *env, hf__pump *pump,
                   hf__conn *conn, hf_error *err)
 {
     hf__news *news = calloc(1, sizeof *news);
@@ -301,6 +316,7 @@ int hf__news_open(hf__news **made, const hf__redis_config *config, const hf_stor
     if (news == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for news");
     news->config = config;
+    news->at = at;
     news->env = env;
     news->pump = pump;
     news->conn = conn;

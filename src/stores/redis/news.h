@@ -37,9 +37,12 @@ typedef struct hf__news hf__news;
 
 /* Connects to nothing yet. All that is given must outlive it. `conn`: commands go there, so news must come from the
  * same server; NULL: from any. HF_OK, HF_EEXHAUSTED. */
-int  hf__news_open(hf__news **news, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
+int  hf__news_open(hf__news **news, const hf__redis_config *config, hf__at *at, const hf_store_env *env, hf__pump *pump,
                    hf__conn *conn, hf_error *err);
 void hf__news_close(hf__news *news); /* no post after it returns. NULL is allowed */
+
+/* The server is elsewhere by now (hf__at_set() was called): goes there at once. From any thread. */
+void hf__news_leave(hf__news *news);
 
 /* The seam's watch, unwatch, doze and rouse. Which channels a claim needs is in claim->mark (layout.h). */
 void hf__news_watch(hf__news *news, const hf_claim *claim, bool dozes);

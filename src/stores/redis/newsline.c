@@ -90,10 +90,13 @@ static void forget_subscriptions(hf__news *news, int64_t now_us)
 /* One that did its work is replaced at once, within bounds. */
 void hf__newsline_lost(hf__news *news, int64_t now_us)
 {
+    hf__link_doubt(news->link);
     hf__link_reset(news->link);
     news->link = NULL;
     forget_subscriptions(news, now_us);
-    if (news->proven)
+    if (news->left)
+        news->left = false;
+    else if (news->proven)
         news->connect_us = hf__after_ms(news->opened_us, GAP_MS);
     else
         fail_once(news, now_us);
@@ -301,6 +304,7 @@ void hf__newsline_arm(hf__news *news)
 
 static bool open_failed(hf__news *news, const hf_error *err, int64_t now_us)
 {
+    hf__link_doubt(news->opening);
     hf__link_close(news->opening);
     news->opening = NULL;
     fail_once(news, now_us);
@@ -335,7 +339,7 @@ static bool go_on_opening(hf__news *news, int64_t now_us)
     int      state;
 
     if (news->opening == NULL && connect_due_us(news) <= now_us) {
-        news->opening = hf__link_new(news->config, hf__after_ms(now_us, news->config->server_timeout_ms));
+        news->opening = hf__link_new(news->config, news->at, hf__after_ms(now_us, news->config->server_timeout_ms));
         if (news->opening == NULL)
             fail_once(news, now_us);
     }
@@ -344,6 +348,12 @@ static bool go_on_opening(hf__news *news, int64_t now_us)
     pthread_mutex_unlock(&news->mutex);
     state = hf__link_advance(news->opening, &err);
     pthread_mutex_lock(&news->mutex);
+    if (news->left) {
+        news->left = false;
+        hf__link_reset(news->opening);
+        news->opening = NULL;
+        return false;
+    }
     if (state < 0)
         return open_failed(news, &err, now_us);
     return state == HF__LINK_OPEN && opened(news, now_us);

@@ -23,6 +23,7 @@
 
 struct hf__news {
     const hf__redis_config *config;
+    hf__at                 *at;
     const hf_store_env     *env;
     hf__pump               *pump;
     hf__conn               *conn; /* may be NULL */
@@ -46,6 +47,7 @@ struct hf__news {
     int64_t         heard_us;     /* when something came last */
     int64_t         unheard_us;   /* since when somebody waits for a new link to hear; 0: not so */
     bool            proven;       /* the link has brought an answer */
+    bool            left;         /* the server is elsewhere by now: the link, open or not, is to be given up */
     int64_t         connect_us;   /* no connection before this time */
     int64_t         subscribe_us; /* no SUBSCRIBE before this time: it was denied; 0: it was not */
     int64_t         pump_due_us;  /* when the pump steps by itself */

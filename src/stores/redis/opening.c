@@ -21,18 +21,20 @@
  * failed with link->why set. */
 enum outcome { ONWARD, WAITS, FAILS };
 
-hf__link *hf__link_new(const hf__redis_config *config, int64_t deadline_us)
+hf__link *hf__link_new(const hf__redis_config *config, hf__at *at, int64_t deadline_us)
 {
     hf__link *link = calloc(1, sizeof *link);
 
     if (link == NULL)
         return NULL;
     link->config = config;
+    link->at = at;
+    link->hosts = hf__at_take(at);
     link->fd = -1;
     link->deadline_us = deadline_us;
     link->until_us = deadline_us;
     link->why.status = HF_OK;
-    snprintf(link->where, sizeof link->where, "%s", config->path != NULL ? config->path : config->hosts[0].name);
+    snprintf(link->where, sizeof link->where, "%s", config->path != NULL ? config->path : link->hosts->list[0].name);
     return link;
 }
 
@@ -73,7 +75,7 @@ static enum outcome fail_sys(hf__link *link, int sys, const char *what)
 static void share_time(hf__link *link)
 {
     int64_t now_us = hf__now_us();
-    size_t  others = link->config->host_count - link->host;
+    size_t  others = link->hosts->count - link->host;
 
     for (struct addrinfo *a = link->next; a != NULL; a = a->ai_next)
         others++;
@@ -88,7 +90,7 @@ static void share_time(hf__link *link)
 
 static void name_address(hf__link *link, const struct addrinfo *address)
 {
-    const hf__redis_host *host = &link->config->hosts[link->host - 1];
+    const hf__redis_host *host = &link->hosts->list[link->host - 1];
     char                  text[64] = "";
 
     if (address != NULL &&
@@ -113,11 +115,11 @@ static enum outcome try_host(hf__link *link)
         link->stage = link->host++ == 0 ? HF__STAGE_ADDRESS : HF__STAGE_FAILED;
         return ONWARD;
     }
-    if (link->host == link->config->host_count) {
+    if (link->host == link->hosts->count) {
         link->stage = HF__STAGE_FAILED;
         return ONWARD;
     }
-    host = &link->config->hosts[link->host++];
+    host = &link->hosts->list[link->host++];
     name_address(link, NULL);
     link->list = link->next = hf__resolve_numeric(host->name, host->port);
     if (link->list != NULL) {
@@ -229,7 +231,7 @@ static enum outcome await_connect(hf__link *link)
     if (!link->config->tls)
         return ONWARD;
     link->stage = HF__STAGE_SHAKE;
-    if (hf__tls_new(&link->tls, link->config, link->config->hosts[link->host - 1].name, &err) != HF_OK)
+    if (hf__tls_new(&link->tls, link->config, link->hosts->list[link->host - 1].name, &err) != HF_OK)
         return fail(link, &err);
     return ONWARD;
 }
@@ -392,9 +394,9 @@ int64_t hf__link_wants(const hf__link *link, struct pollfd *want)
     return link->until_us;
 }
 
-int hf__link_open(hf__link **result, const hf__redis_config *config, int64_t deadline_us, hf_error *err)
+int hf__link_open(hf__link **result, const hf__redis_config *config, hf__at *at, int64_t deadline_us, hf_error *err)
 {
-    hf__link     *link = hf__link_new(config, deadline_us);
+    hf__link     *link = hf__link_new(config, at, deadline_us);
     struct pollfd want;
     int64_t       until_us;
     int           state;

@@ -11,6 +11,7 @@
 #include "base/id.h"
 #include "stores/redis/redis.h"
 
+#define CHUNK 128
 #define PERIODS 3 /* in the life of a place */
 
 struct hf__place {
@@ -25,6 +26,7 @@ struct hf__place {
 typedef struct errand {
     hf__command  command;
     hf__refresh *refresh;
+    hf__node    *node;
     size_t       from, len;
     hf__text     whole;
 } errand;
@@ -94,8 +96,10 @@ static void refresh_free(hf__refresh *refresh)
 {
     if (refresh == NULL)
         return;
-    for (size_t i = 0; i < refresh->count; i++)
+    for (size_t i = 0; i < refresh->count; i++) {
+        hf__redis_node_leave(refresh->places->store, refresh->errands[i].node);
         hf__text_finish(&refresh->errands[i].whole);
+    }
     hf__text_finish(&refresh->text);
     free(refresh);
 }
@@ -123,7 +127,7 @@ static bool errand_again(errand *e)
     if (e->whole.failed)
         return false;
     errand_command(e, e->whole.bytes, e->whole.len);
-    hf__conn_submit(e->refresh->places->store->conn, &e->command, false);
+    hf__conn_submit(e->node->conn, &e->command, false);
     return true;
 }
 
@@ -162,11 +166,12 @@ static int by_name(hf__place *a, hf__place *b)
 /* Under the mutex: a command for the places from `place` on that have its name, of which there are `count`. */
 static void add_errand(hf__refresh *refresh, hf__place *place, size_t count)
 {
-    const hf__redis *store = refresh->places->store;
-    errand          *e = &refresh->errands[refresh->count++];
-    char             owner[HF__OWNER_TEXT];
+    hf__redis *store = refresh->places->store;
+    errand    *e = &refresh->errands[refresh->count++];
+    char       owner[HF__OWNER_TEXT];
 
     e->refresh = refresh;
+    e->node = hf__redis_node(store, place->name, place->name_len);
     e->from = refresh->text.len;
     hf__resp_script(&refresh->text, &hf__script_places, 3, 1 + count);
     hf__resp_prefix(&refresh->text, HF__QUEUE, place->name, place->name_len);
@@ -216,23 +221,22 @@ static hf__refresh *refresh_new(hf__places *places)
     return NULL;
 }
 
-/* The refresh may be gone once its last command was submitted. */
-static void send_refresh(hf__places *places, hf__refresh *refresh)
+/* In as few writes as there are nodes in a row. The refresh may be gone once its last command was submitted. */
+static void send_refresh(hf__refresh *refresh)
 {
-    size_t        count = refresh->count;
-    hf__command **commands = calloc(count, sizeof *commands);
+    size_t       count = refresh->count, used = 0;
+    hf__command *chunk[CHUNK];
 
     for (size_t i = 0; i < count; i++)
         errand_command(&refresh->errands[i], refresh->text.bytes + refresh->errands[i].from, refresh->errands[i].len);
-    if (commands != NULL) {
-        for (size_t i = 0; i < count; i++)
-            commands[i] = &refresh->errands[i].command;
-        hf__conn_submit_all(places->store->conn, commands, count, false);
-    } else {
-        for (size_t i = 0; i < count; i++)
-            hf__conn_submit(places->store->conn, &refresh->errands[i].command, false);
+    for (size_t i = 0; i < count; i++) {
+        hf__node *node = refresh->errands[i].node;
+        chunk[used++] = &refresh->errands[i].command;
+        if (used < CHUNK && i + 1 < count && refresh->errands[i + 1].node == node)
+            continue;
+        hf__conn_submit_all(node->conn, chunk, used, false);
+        used = 0;
     }
-    free(commands);
 }
 
 static int64_t places_step(void *arg, struct pollfd *poll)
@@ -252,7 +256,7 @@ static int64_t places_step(void *arg, struct pollfd *poll)
     due_us = places->due_us;
     pthread_mutex_unlock(&places->mutex);
     if (refresh != NULL)
-        send_refresh(places, refresh);
+        send_refresh(refresh);
     return due_us;
 }
 

@@ -14,17 +14,17 @@
 #ifndef HF_STORES_REDIS_PUMP_H
 #define HF_STORES_REDIS_PUMP_H
 
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <holdfast.h>
 
-struct pollfd;
-
 typedef struct hf__pump hf__pump;
 
-typedef struct hf__pump_part {
+typedef struct hf__pump_part hf__pump_part;
+struct hf__pump_part {
     /* Set by the owner. `poll`: in: revents of what the last step asked for, 0 where nothing came; out: fd (-1: none)
      * and events. Returns when to step again at the latest (hf__now_us), HF_NEVER_US: when woken. Runs on the pump's
      * thread, with no lock held, and may take any of its owner's. */
@@ -32,9 +32,12 @@ typedef struct hf__pump_part {
     void *arg;
 
     /* The pump's own; zero at first. */
-    int64_t     due_us;
-    atomic_bool woken;
-} hf__pump_part;
+    int64_t        due_us;
+    atomic_bool    woken;
+    struct pollfd  poll;
+    uint64_t       round; /* in which it was looked at */
+    hf__pump_part *prev, *next;
+};
 
 /* Starts the thread. HF_OK, HF_EEXHAUSTED. */
 int hf__pump_open(hf__pump **pump, hf_error *err);
@@ -42,7 +45,7 @@ int hf__pump_open(hf__pump **pump, hf_error *err);
 /* After all parts were removed. NULL is allowed. */
 void hf__pump_close(hf__pump *pump);
 
-/* The part is the owner's memory until it was removed. Four at most. */
+/* The part is the owner's memory until it was removed. */
 void hf__pump_add(hf__pump *pump, hf__pump_part *part);
 
 /* When it returns the part does not step and will not. Not from a step, nor with a lock held that a step takes. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The store on one Redis or Valkey server: opening and closing, and which verb goes where. Three schemes, one store:
- * over TCP, over TLS, over a Unix socket.
+ * The store on one Redis or Valkey server: opening and closing, and which verb goes where. Several schemes, one store:
+ * over TCP, over TLS, over a Unix socket, and where Sentinels say which server it is.
  */
 #include "stores/redis/redis.h"
 
@@ -9,9 +9,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "stores/redis/lanes.h"
 #include "stores/redis/look.h"
 
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
+extern const hf_store_ops hf__redis_sentinel_ops, hf__rediss_sentinel_ops;
 
 static bool is_conversation(int verb)
 {
@@ -20,8 +22,7 @@ static bool is_conversation(int verb)
 
 static void converse(hf__redis *store, hf_request *request)
 {
-    hf__look look = {
-        .conn = store->conn, .news = store->news, .config = &store->config, .env = store->base.env, .request = request};
+    hf__look look = {.node = &store->node, .config = &store->config, .env = store->base.env, .request = request};
 
     memset(&request->verdict, 0, sizeof request->verdict);
     request->status = request->verb == HF_VERB_LIST    ? hf__redis_list(&look)
@@ -70,37 +71,38 @@ static void redis_drive(hf_store *base, hf_request *request)
 
 static void redis_watch(hf_store *base, hf_claim *claim, bool dozes)
 {
-    hf__news_watch(((hf__redis *)base)->news, claim, dozes);
+    hf__news_watch(((hf__redis *)base)->node.news, claim, dozes);
 }
 
 static void redis_unwatch(hf_store *base, hf_claim *claim)
 {
-    hf__news_unwatch(((hf__redis *)base)->news, claim);
+    hf__news_unwatch(((hf__redis *)base)->node.news, claim);
 }
 
 static void redis_doze(hf_store *base, int64_t until_us)
 {
-    hf__news_doze(((hf__redis *)base)->news, until_us);
+    hf__news_doze(((hf__redis *)base)->node.news, until_us);
 }
 
 static void redis_rouse(hf_store *base)
 {
-    hf__news_rouse(((hf__redis *)base)->news);
+    hf__news_rouse(((hf__redis *)base)->node.news);
 }
 
 static int64_t redis_clock_us(hf_store *base)
 {
-    return hf__now_us() + hf__conn_offset_us(((hf__redis *)base)->conn);
+    return hf__now_us() + hf__conn_offset_us(((hf__redis *)base)->node.conn);
 }
 
-/* News is closed first, since it posts; then the connection, which completes what is under way; then what that used. */
+/* First what begins commands; then the node, which completes what is under way; then what that used. */
 static void close_parts(hf__redis *store)
 {
     hf__places_stop(&store->places);
-    hf__news_close(store->news);
-    hf__conn_free(store->conn);
+    hf__sentinel_stop(store->sentinel);
+    hf__node_finish(&store->node);
     hf__places_close(&store->places);
     hf__self_finish(&store->self);
+    hf__sentinel_free(store->sentinel);
     hf__pump_close(store->pump);
     hf__redis_config_finish(&store->config);
 }
@@ -110,6 +112,19 @@ static void redis_close(hf_store *base)
     close_parts((hf__redis *)base);
 }
 
+hf__node *hf__redis_node(hf__redis *store, const char *name, size_t name_len)
+{
+    (void)name;
+    (void)name_len;
+    return &store->node;
+}
+
+void hf__redis_node_leave(hf__redis *store, hf__node *node)
+{
+    (void)store;
+    (void)node;
+}
+
 static int open_self(hf__redis *store, hf_error *err)
 {
     if (hf__self_init(&store->self, store->base.env))
@@ -117,28 +132,76 @@ static int open_self(hf__redis *store, hf_error *err)
     return hf__fail(err, HF_EEXHAUSTED, "out of memory for a client");
 }
 
-static int open_parts(hf__redis *store, hf_error *err)
+/* There is another master: what is under way to the old one is in doubt, and who waits must look again. It does not
+ * know of us yet. */
+static void moved(void *arg, const hf_error *why)
+{
+    hf__redis *store = arg;
+
+    hf__conn_leave(store->node.conn, why);
+    hf__lanes_leave(store->node.lanes, why);
+    hf__news_leave(store->node.news);
+    hf__self_forgotten(&store->self);
+}
+
+/* The connection is made where the master is by then; that it can be is tried now. */
+static int follow_master(hf__redis *store, int64_t deadline_us, hf_error *err)
+{
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    redisReply       *reply;
+    hf_error          why;
+
+    hf__sentinel_follow(store->sentinel, moved, store);
+    reply = hf__conn_talk(store->node.conn, ping, sizeof ping - 1, deadline_us, &why);
+    freeReplyObject(reply);
+    if (reply != NULL)
+        return HF_OK;
+    hf__sentinel_stop(store->sentinel);
+    hf__node_finish(&store->node);
+    return hf__fail(err, why.status, "%s", why.text);
+}
+
+/* What it takes to know of a server, which is then connected to. */
+static int open_node(hf__redis *store, hf_error *err)
 {
     const hf_store_env *env = store->base.env;
     int64_t             deadline_us = hf__after_ms(hf__now_us(), env->server_timeout_ms);
-    int                 status = open_self(store, err);
+    int                 status = hf__node_make(&store->node, &store->config, err);
+
+    if (status != HF_OK)
+        return status;
+    if (store->config.sentinels != NULL)
+        status = hf__sentinel_open(&store->sentinel, &store->config, store->pump, &store->node.at, deadline_us, err);
+    if (status != HF_OK) {
+        hf__node_finish(&store->node);
+        return status;
+    }
+    status = hf__node_open(&store->node, &store->config, env, store->pump, deadline_us, err);
+    if (status == HF_OK && store->sentinel != NULL)
+        status = follow_master(store, deadline_us, err);
+    if (status != HF_OK) {
+        hf__sentinel_stop(store->sentinel);
+        hf__sentinel_free(store->sentinel);
+        store->sentinel = NULL;
+    }
+    return status;
+}
+
+static int open_parts(hf__redis *store, hf_error *err)
+{
+    int status = open_self(store, err);
 
     if (status != HF_OK)
         return status;
     status = hf__pump_open(&store->pump, err);
     if (status != HF_OK)
         goto finish_self;
-    status = hf__conn_new(&store->conn, &store->config, env, store->pump, deadline_us, err);
+    status = open_node(store, err);
     if (status != HF_OK)
         goto close_pump;
-    status = hf__news_open(&store->news, &store->config, env, store->pump, store->conn, err);
-    if (status != HF_OK)
-        goto close_conn;
     hf__places_open(&store->places, store);
     return HF_OK;
 
-close_conn:
-    hf__conn_free(store->conn);
 close_pump:
     hf__pump_close(store->pump);
 finish_self:
@@ -173,3 +236,5 @@ static int redis_open(hf_store *base, const hf_url *url, hf_error *err)
 const hf_store_ops hf__redis_ops = REDIS_OPS("redis");
 const hf_store_ops hf__rediss_ops = REDIS_OPS("rediss");
 const hf_store_ops hf__redis_unix_ops = REDIS_OPS("redis+unix");
+const hf_store_ops hf__redis_sentinel_ops = REDIS_OPS("redis-sentinel");
+const hf_store_ops hf__rediss_sentinel_ops = REDIS_OPS("rediss-sentinel");

@@ -15,22 +15,28 @@
 
 #include "stores/redis/config.h"
 #include "stores/redis/conn.h"
-#include "stores/redis/news.h"
+#include "stores/redis/node.h"
 #include "stores/redis/places.h"
 #include "stores/redis/pump.h"
 #include "stores/redis/script.h"
 #include "stores/redis/self.h"
+#include "stores/redis/sentinel.h"
 
 typedef struct hf__redis {
     hf_store         base;
     hf__redis_config config;
+    hf__node         node;
     hf__pump        *pump;
-    hf__conn        *conn;
-    hf__news        *news;
     hf__places       places;
     hf__self         self;
+    hf__sentinel    *sentinel;   /* NULL: the URL says where the server is */
     size_t           prefix_len; /* of config.prefix */
+    bool             grouped;    /* its verbs are driven by hf__conns_drive(), and never by drive() */
 } hf__redis;
+
+/* The node that has a lock's name (behind the URL's prefix), to be left. */
+hf__node *hf__redis_node(hf__redis *store, const char *name, size_t name_len);
+void      hf__redis_node_leave(hf__redis *store, hf__node *node);
 
 /* ---- attempt.c, release.c, renew.c: begin a request. */
 void hf__redis_attempt(hf__redis *store, hf_request *request);
@@ -51,9 +57,14 @@ typedef struct hf__verb hf__verb;
 typedef void hf__verb_answer(hf__verb *verb, const redisReply *reply);
 
 struct hf__verb {
-    hf__command       command;
-    hf__redis        *store;
-    hf_request       *request;
+    hf__command command;
+    hf__redis  *store;
+    hf__node   *node;
+    hf_request *request;
+
+    hf__conn           *lane;    /* NULL: it goes over the node's connection */
+    struct hf__confirm *confirm; /* NULL: the attempt need not be confirmed, or it is none */
+
     const hf__script *script;
     hf__verb_answer  *answer;
     hf__text          text;
@@ -89,8 +100,17 @@ void hf__resp_reader(hf__text *text, const char *name, size_t name_len, const ch
 #define HF__TOKEN_TEXT 79
 void hf__plain_token(const hf__redis *store, const hf_claim *claim, char token[HF__TOKEN_TEXT]);
 
+/* Before it was sent: frees it. The request is still the caller's. */
+void hf__verb_drop(hf__verb *verb);
+
 /* Sends it. From then on it belongs to its completion or to drive(). */
 void hf__verb_send(hf__verb *verb);
+
+/* The end: the request is its owner's again. */
+void hf__verb_complete(hf__verb *verb);
+
+/* verb->whole, when the script's text is wanted. */
+void hf__verb_resend(hf__verb *verb);
 
 /* drive() of a request that was sent. */
 void hf__verb_drive(hf_request *request);

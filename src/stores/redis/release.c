@@ -12,7 +12,7 @@ static void take_answer(hf__verb *verb, const redisReply *reply)
 
     memset(&request->verdict, 0, sizeof request->verdict);
     if (found < 0)
-        request->status = hf__answer_odd(verb->store->conn, &request->err);
+        request->status = hf__answer_odd(verb->node->conn, &request->err);
     request->verdict.found = found == 1;
 }
 

@@ -20,6 +20,7 @@ typedef struct batch batch;
 
 typedef struct item {
     hf__command       command;
+    hf__node         *node;
     batch            *batch;
     hf_renewal       *renewal;
     const hf__script *script;
@@ -43,8 +44,10 @@ struct batch {
 
 static void batch_free(batch *b)
 {
-    for (size_t i = 0; i < b->request->count; i++)
+    for (size_t i = 0; i < b->request->count; i++) {
+        hf__redis_node_leave(b->store, b->items[i].node);
         hf__text_finish(&b->items[i].whole);
+    }
     hf__text_finish(&b->text);
     free(b);
 }
@@ -89,7 +92,7 @@ static bool item_again(item *it)
             return false;
         item_command(it, it->whole.bytes, it->whole.len);
     }
-    hf__conn_submit(b->store->conn, &it->command, false);
+    hf__conn_submit(it->node->conn, &it->command, false);
     return true;
 }
 
@@ -103,9 +106,9 @@ static void item_fail(item *it, const redisReply *reply, const hf_error *err)
     if (err != NULL)
         b->request->err = *err;
     else if (reply->type == REDIS_REPLY_ERROR)
-        hf__answer_error(b->store->conn, reply, &b->request->err);
+        hf__answer_error(it->node->conn, reply, &b->request->err);
     else
-        hf__answer_odd(b->store->conn, &b->request->err);
+        hf__answer_odd(it->node->conn, &b->request->err);
 }
 
 static void item_done(hf__command *command, redisReply *reply, const hf_error *err)
@@ -194,6 +197,7 @@ static void add_item(batch *b, item *it)
     hf__layout_add(&name, b->store->config.prefix, b->store->prefix_len);
     hf__layout_add(&name, claim->name, claim->name_len);
     hf__layout_owner(&b->store->base.env->client, claim, owner);
+    it->node = hf__redis_node(b->store, name.bytes, name.len);
     it->from = b->text.len;
     it->script = script_of(b->store, claim);
     if (it->script == &hf__script_renew_plain) {
@@ -219,7 +223,7 @@ static batch *batch_new(hf__redis *store, hf_request *request)
         return NULL;
     b->store = store;
     b->request = request;
-    b->driven = request->driven;
+    b->driven = request->driven && !store->grouped;
     atomic_store(&b->left, request->count);
     for (size_t i = 0; i < request->count; i++) {
         item *it = &b->items[i];
@@ -237,10 +241,9 @@ static batch *batch_new(hf__redis *store, hf_request *request)
 /* The text does not move any more. The batch may be gone once its last command was submitted. */
 static void send_all(batch *b)
 {
-    hf__conn    *conn = b->store->conn;
     hf_request  *request = b->request;
     size_t       count = request->count;
-    bool         driven = b->driven;
+    bool         driven = request->driven;
     hf__command *self = hf__self_due(&b->store->self, hf__now_us(), request->deadline_us);
     hf__command *chunk[CHUNK + 1];
     size_t       used = 0;
@@ -250,10 +253,11 @@ static void send_all(batch *b)
     if (self != NULL)
         chunk[used++] = self;
     for (size_t i = 0; i < count; i++) {
+        hf__node *node = b->items[i].node;
         chunk[used++] = &b->items[i].command;
-        if (used < CHUNK && i + 1 < count)
+        if (used < CHUNK && i + 1 < count && b->items[i + 1].node == node)
             continue;
-        hf__conn_submit_all(conn, chunk, used, driven);
+        hf__conn_submit_all(node->conn, chunk, used, driven);
         used = 0;
     }
 }
@@ -277,6 +281,6 @@ void hf__redis_renew_drive(hf_request *request)
 
     if (b == NULL)
         return;
-    hf__conn_drive(b->store->conn, &b->finished, request->deadline_us);
+    hf__conn_drive(b->items[0].node->conn, &b->finished, request->deadline_us);
     batch_free(b);
 }

@@ -69,6 +69,11 @@ void hf__self_finish(hf__self *self)
     hf__text_finish(&self->text);
 }
 
+void hf__self_forgotten(hf__self *self)
+{
+    atomic_store(&self->due_us, 0);
+}
+
 hf__command *hf__self_due(hf__self *self, int64_t now_us, int64_t deadline_us)
 {
     bool free = false;

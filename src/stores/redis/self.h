@@ -28,6 +28,9 @@ bool hf__self_init(hf__self *self, const hf_store_env *env);
 /* After the connection was closed. */
 void hf__self_finish(hf__self *self);
 
+/* The server may be another one, which does not know of us: it is told with the next verb. */
+void hf__self_forgotten(hf__self *self);
+
 /* The command to be sent before a verb's own, which is then sent; NULL: the key is young enough. From any thread. */
 hf__command *hf__self_due(hf__self *self, int64_t now_us, int64_t deadline_us);
 

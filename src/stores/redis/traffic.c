@@ -3,10 +3,12 @@
  * What is done with the roles of a connection: opening and breaking the link, sending what is unsent, reading answers
  * and completing their commands. See conn_parts.h.
  */
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,6 +24,9 @@
 #define GATE_MS 100
 #define GATE_BURST 3
 
+#define PAUSE_MS 50 /* between two tries, where commands wait for the place to be told */
+#define LOOK_MS 10  /* and so often is looked whether it was */
+
 /* ---- completing ---- */
 
 void hf__conn_unlist(hf__conn *conn, hf__follower *follower)
@@ -30,11 +35,26 @@ void hf__conn_unlist(hf__conn *conn, hf__follower *follower)
     follower->listed = false;
 }
 
+hf__waking hf__waking_of(const hf__follower *follower)
+{
+    return (hf__waking){&follower->park, follower->wake_fd != NULL ? *follower->wake_fd : -1};
+}
+
+void hf__waking_do(hf__waking waking)
+{
+    const uint64_t one = 1;
+
+    if (waking.fd < 0)
+        hf__park_wake(waking.park);
+    while (waking.fd >= 0 && write(waking.fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
 void hf__conn_wake_finished(hf__conn *conn)
 {
-    const hf__park *wakes[WAKES];
-    hf__follower   *follower, *next;
-    size_t          count;
+    hf__waking    wakes[WAKES];
+    hf__follower *follower, *next;
+    size_t        count;
 
     do {
         count = 0;
@@ -42,14 +62,14 @@ void hf__conn_wake_finished(hf__conn *conn)
             if (count == WAKES || !atomic_load(follower->finished))
                 continue;
             hf__conn_unlist(conn, follower);
-            wakes[count++] = &follower->park;
+            wakes[count++] = hf__waking_of(follower);
             hf__park_tell(&follower->park, HF__FOLLOWER_FINISHED);
         }
         if (count == 0)
             return;
         pthread_mutex_unlock(&conn->mutex);
         for (size_t i = 0; i < count; i++)
-            hf__park_wake(wakes[i]);
+            hf__waking_do(wakes[i]);
         pthread_mutex_lock(&conn->mutex);
     } while (count == WAKES);
 }
@@ -70,6 +90,17 @@ void hf__conn_complete(hf__conn *conn, hf__command *list, const hf_error *why)
     hf__conn_wake_finished(conn);
 }
 
+static void tell_absence(hf__conn *conn, hf_error *err)
+{
+    char text[sizeof err->text];
+
+    hf__fail(err, HF_EUNREACHABLE, "no connection to the Redis server %s in time", conn->where);
+    if (conn->at->explain == NULL)
+        return;
+    conn->at->explain(conn->at->arg, conn->why.status != HF_OK ? conn->why.text : "", text, sizeof text);
+    hf__fail(err, HF_EUNREACHABLE, "%s", text);
+}
+
 void hf__conn_expire(hf__conn *conn)
 {
     hf__command *list = hf__pipeline_take_due(&conn->queue, hf__now_us());
@@ -79,7 +110,7 @@ void hf__conn_expire(hf__conn *conn)
         return;
     hf__fail(&err, HF_EUNREACHABLE, "the Redis server %s did not answer in time", conn->where);
     if (conn->link == NULL || conn->opening)
-        hf__fail(&err, HF_EUNREACHABLE, "no connection to the Redis server %s in time", conn->where);
+        tell_absence(conn, &err);
     hf__conn_complete(conn, list, &err);
 }
 
@@ -120,6 +151,7 @@ static void settle(hf__conn *conn)
     forget_link(conn);
     list = hf__pipeline_take_sent(&conn->queue);
     pthread_mutex_unlock(&conn->mutex);
+    hf__link_doubt(link);
     hf__link_reset(link);
     pthread_mutex_lock(&conn->mutex);
     hf__conn_complete(conn, list, &why);
@@ -137,27 +169,48 @@ static bool passes_gate(hf__conn *conn, int64_t now_us)
     return true;
 }
 
-static void fail_all(hf__conn *conn)
+/* There is no connection. Where the place may be told anew, what is to be sent waits for that. */
+static void go_without(hf__conn *conn)
 {
     hf_error why = conn->why;
 
-    hf__conn_complete(conn, hf__pipeline_take_all(&conn->queue), &why);
+    if (conn->at->explain != NULL && why.status == HF_EUNREACHABLE)
+        conn->pause_us = hf__after_ms(hf__now_us(), PAUSE_MS);
+    else
+        hf__conn_complete(conn, hf__pipeline_take_all(&conn->queue), &why);
 }
 
-static void begin_link(hf__conn *conn)
+/* Of whoever leads. */
+static void sit_out(hf__conn *conn, int64_t now_us, int64_t until_us)
+{
+    int64_t look_us = hf__after_ms(now_us, LOOK_MS);
+
+    if (until_us == 0)
+        return;
+    pthread_mutex_unlock(&conn->mutex);
+    hf__socket_wait(-1, 0, look_us < until_us ? look_us : until_us);
+    pthread_mutex_lock(&conn->mutex);
+    hf__conn_expire(conn);
+}
+
+static void begin_link(hf__conn *conn, int64_t until_us)
 {
     int64_t now_us = hf__now_us();
 
     if (conn->queue.head == conn->queue.tail)
         return;
+    if (now_us < conn->pause_us) {
+        sit_out(conn, now_us, until_us);
+        return;
+    }
     if (passes_gate(conn, now_us)) {
-        conn->link = hf__link_new(conn->config, hf__after_ms(now_us, conn->config->server_timeout_ms));
+        conn->link = hf__link_new(conn->config, conn->at, hf__after_ms(now_us, conn->config->server_timeout_ms));
         conn->opening = conn->link != NULL;
         if (conn->link == NULL)
             hf__fail(&conn->why, HF_EEXHAUSTED, "out of memory for a connection to Redis");
     }
     if (conn->link == NULL)
-        fail_all(conn);
+        go_without(conn);
 }
 
 void hf__conn_opened(hf__conn *conn)
@@ -185,16 +238,18 @@ static void open_link(hf__conn *conn, int64_t until_us)
         due_us = hf__link_wants(link, &want);
         hf__socket_wait(want.fd, want.events, due_us < until_us ? due_us : until_us);
     }
-    if (state < 0)
+    if (state < 0) {
+        hf__link_doubt(link);
         hf__link_reset(link);
+    }
     pthread_mutex_lock(&conn->mutex);
-    if (state == HF__LINK_OPEN)
+    if (state == HF__LINK_OPEN && !conn->broken)
         hf__conn_opened(conn);
     if (state >= 0)
         return;
     forget_link(conn);
     conn->why = err;
-    fail_all(conn);
+    go_without(conn);
 }
 
 /* ---- sending ---- */
@@ -312,6 +367,8 @@ static void receive(hf__conn *conn, int64_t until_us)
     pthread_mutex_unlock(&conn->mutex);
     filled = hf__link_fill(link, until_us, &err);
     pthread_mutex_lock(&conn->mutex);
+    if (conn->broken) /* what came is void */
+        return;
     if (filled > 0) {
         while (take_answers(conn) && !conn->broken)
             ;
@@ -324,17 +381,27 @@ static void receive(hf__conn *conn, int64_t until_us)
         hf__conn_break(conn, &err);
 }
 
-void hf__conn_step(hf__conn *conn, int64_t until_us)
+static void step(hf__conn *conn, int64_t until_us, bool readable)
 {
     check_idle(conn);
     if (conn->link == NULL)
-        begin_link(conn);
-    if (conn->opening)
+        begin_link(conn, until_us);
+    if (conn->opening && !conn->broken)
         open_link(conn, until_us);
-    if (conn->link == NULL || conn->opening)
+    if (conn->link == NULL || (conn->opening && !conn->broken))
         return;
     hf__conn_flush(conn);
-    if (!conn->broken)
+    if (!conn->broken && readable)
         receive(conn, until_us);
     settle(conn);
+}
+
+void hf__conn_step(hf__conn *conn, int64_t until_us)
+{
+    step(conn, until_us, true);
+}
+
+void hf__conn_step_some(hf__conn *conn, bool readable)
+{
+    step(conn, 0, readable);
 }

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/id.h"
 #include "stores/redis/answer.h"
+#include "stores/redis/confirm.h"
 #include "stores/redis/redis.h"
 
 /* Mostly enough; the text takes more when it must. With a name of 20 bytes a verb is then below 1,032 bytes, the most
@@ -19,21 +20,22 @@
 #define ROOM_FIXED 160 /* the head, owner, numbers */
 #define ROOM_KEY 40    /* of a key, beside the name */
 
-static void verb_free(hf__verb *verb)
+void hf__verb_drop(hf__verb *verb)
 {
+    hf__redis_node_leave(verb->store, verb->node);
     hf__text_finish(&verb->text);
     hf__text_finish(&verb->whole);
     free(verb);
 }
 
 /* The request is its owner's again; he may free it, and a driver the verb, as soon as he sees it. */
-static void verb_complete(hf__verb *verb)
+void hf__verb_complete(hf__verb *verb)
 {
     hf_request *request = verb->request;
     bool        driven = verb->driven;
 
     if (!driven)
-        verb_free(verb);
+        hf__verb_drop(verb);
     request->done(request);
     if (driven)
         atomic_store(&verb->finished, true);
@@ -50,10 +52,12 @@ static void submit(hf__verb *verb, const hf__text *text, bool driven, hf__comman
                                   .deadline_us = verb->request->deadline_us,
                                   .done = verb_done,
                                   .owner = verb};
-    if (before != NULL)
-        hf__conn_submit_all(verb->store->conn, both, 2, driven);
+    if (verb->confirm != NULL)
+        hf__confirm_submit(verb->confirm, before, driven);
+    else if (before != NULL)
+        hf__conn_submit_all(verb->node->conn, both, 2, driven);
     else
-        hf__conn_submit(verb->store->conn, &verb->command, driven);
+        hf__conn_submit(verb->node->conn, &verb->command, driven);
 }
 
 /* True: on its way again, with the script's text. */
@@ -64,8 +68,16 @@ static bool send_whole(hf__verb *verb)
     hf__resp_whole(&verb->whole, &verb->text, verb->script);
     if (verb->whole.failed)
         return false;
-    submit(verb, &verb->whole, false, NULL);
+    if (verb->confirm != NULL)
+        hf__confirm_again(verb->confirm);
+    else
+        hf__verb_resend(verb);
     return true;
+}
+
+void hf__verb_resend(hf__verb *verb)
+{
+    submit(verb, &verb->whole, false, NULL);
 }
 
 static void verb_done(hf__command *command, redisReply *reply, const hf_error *err)
@@ -81,14 +93,15 @@ static void verb_done(hf__command *command, redisReply *reply, const hf_error *e
         request->err = *err;
         request->status = err->status;
     } else if (reply->type == REDIS_REPLY_ERROR) {
-        request->status = hf__answer_error(verb->store->conn, reply, &request->err);
+        request->status = hf__answer_error(verb->lane != NULL ? verb->lane : verb->node->conn, reply, &request->err);
     } else {
         request->status = HF_OK;
         verb->answer(verb, reply);
     }
     if (reply != NULL)
         freeReplyObject(reply);
-    verb_complete(verb);
+    if (verb->confirm == NULL || !hf__confirm_answered(verb->confirm))
+        hf__verb_complete(verb);
 }
 
 static void fail_request(hf_request *request)
@@ -113,7 +126,7 @@ hf__verb *hf__verb_new(hf__redis *store, hf_request *request, hf__verb_answer *a
     verb->store = store;
     verb->request = request;
     verb->answer = answer;
-    verb->driven = request->driven;
+    verb->driven = request->driven && !store->grouped;
     verb->name = claim->name;
     verb->name_len = claim->name_len;
     if (name_room > 0) {
@@ -122,6 +135,7 @@ hf__verb *hf__verb_new(hf__redis *store, hf_request *request, hf__verb_answer *a
         verb->name = verb->room;
         verb->name_len = name_room;
     }
+    verb->node = hf__redis_node(store, verb->name, verb->name_len);
     verb->text = (hf__text){.bytes = verb->room + name_room, .room = room, .borrowed = true};
     memcpy(verb->owner, store->self.uuid, HF__UUID_TEXT - 1);
     hf__layout_owner_end(claim, verb->owner);
@@ -192,16 +206,17 @@ int64_t hf__redis_place_ms(const hf__redis *store, const hf_claim *claim)
 void hf__verb_send(hf__verb *verb)
 {
     hf__command *before;
+    bool         confirmed = verb->request->verb == HF_VERB_ATTEMPT && verb->node->lanes != NULL;
 
-    if (verb->text.failed) {
+    if (verb->text.failed || (confirmed && !hf__confirm_begin(verb))) {
         hf_request *request = verb->request;
-        verb_free(verb);
+        hf__verb_drop(verb);
         fail_request(request);
         return;
     }
     verb->sent_us = hf__now_us();
     before = hf__self_due(&verb->store->self, verb->sent_us, verb->request->deadline_us);
-    submit(verb, &verb->text, verb->driven, before);
+    submit(verb, &verb->text, verb->request->driven, before);
 }
 
 /* A verb that was completed in begin() for want of memory has left nothing to drive. */
@@ -211,6 +226,6 @@ void hf__verb_drive(hf_request *request)
 
     if (verb == NULL)
         return;
-    hf__conn_drive(verb->store->conn, &verb->finished, request->deadline_us);
-    verb_free(verb);
+    hf__conn_drive(verb->lane != NULL ? verb->lane : verb->node->conn, &verb->finished, request->deadline_us);
+    hf__verb_drop(verb);
 }

@@ -76,7 +76,7 @@ static void answer_text(const hf_request *request, char *text, size_t size)
     if (request->status != HF_OK)
         snprintf(text, size, "%s: %s", hf_status_name(request->status), request->err.text);
     else if (request->verb == HF_VERB_ATTEMPT && v->answer == HF_GRANTED)
-        snprintf(text, size, "granted fence=%" PRId64 " lease=%" PRId64, v->fence, v->lease_ms);
+        snprintf(text, size, "granted fence=%" PRId64 " lease=%" PRId64 " votes=%d", v->fence, v->lease_ms, v->votes);
     else if (request->verb == HF_VERB_ATTEMPT)
         snprintf(text, size, "%s place=%" PRId64 " again=%" PRId64, v->answer == HF_CONFLICTED ? "conflict" : "refused",
                  v->place, v->again_ms);

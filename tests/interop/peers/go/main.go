@@ -18,6 +18,7 @@ import (
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 )
@@ -54,14 +55,14 @@ func (h bsmHeld) release(ctx context.Context) (bool, error) {
 
 type actor struct {
 	library string
-	client  *redis.Client
+	servers []*redis.Client // more than one where they decide by majority
 	held    map[string][]held
 	work    chan []string
 }
 
 var (
 	output  sync.Mutex
-	clients = map[string]*redis.Client{}
+	clients = map[string][]*redis.Client{}
 	actors  = map[string]*actor{}
 	unique  = make(chan int)
 )
@@ -79,7 +80,11 @@ func (a *actor) obtain(name string, wait, lease time.Duration) (held, error) {
 		tries = 1 << 30
 	}
 	if a.library == "redsync" {
-		mutex := redsync.New(goredis.NewPool(a.client)).NewMutex(name, redsync.WithExpiry(lease), redsync.WithTries(tries),
+		var pools []redsyncredis.Pool
+		for _, server := range a.servers {
+			pools = append(pools, goredis.NewPool(server))
+		}
+		mutex := redsync.New(pools...).NewMutex(name, redsync.WithExpiry(lease), redsync.WithTries(tries),
 			redsync.WithRetryDelay(retry))
 		err := mutex.LockContext(ctx)
 		var taken *redsync.ErrTaken
@@ -91,7 +96,7 @@ func (a *actor) obtain(name string, wait, lease time.Duration) (held, error) {
 	strategy := redislock.LimitRetry(redislock.LinearBackoff(retry), tries-1)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(tries)*retry+10*time.Second)
 	defer cancel()
-	lock, err := redislock.Obtain(ctx, a.client, name, lease, &redislock.Options{RetryStrategy: strategy})
+	lock, err := redislock.Obtain(ctx, a.servers[0], name, lease, &redislock.Options{RetryStrategy: strategy})
 	if errors.Is(err, redislock.ErrNotObtained) {
 		return nil, nil
 	}
@@ -213,12 +218,22 @@ func serve(library string, w []string) {
 		return
 	}
 	if w[2] == "open" {
-		options, err := redis.ParseURL(w[3])
-		if err != nil {
-			answer(w[0], "failed "+err.Error())
-			return
+		hosts, several := strings.CutPrefix(w[3], "redlock://")
+		urls := []string{w[3]}
+		if several {
+			urls = strings.Split(hosts, ",")
 		}
-		clients[client] = redis.NewClient(options)
+		for _, url := range urls {
+			if several {
+				url = "redis://" + url
+			}
+			options, err := redis.ParseURL(url)
+			if err != nil {
+				answer(w[0], "failed "+err.Error())
+				return
+			}
+			clients[client] = append(clients[client], redis.NewClient(options))
+		}
 	}
 	answer(w[0], "ok")
 }

@@ -18,9 +18,15 @@ const actors = new Map();
 const answer = (sequence, text) => process.stdout.write(`${sequence} ${text}\n`);
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
+// One server, or several that decide by majority: redlock://HOST,HOST,HOST
+function open(url) {
+    if (!url.startsWith('redlock://')) return [new Redis(url)];
+    return url.slice('redlock://'.length).split(',').map((host) => new Redis(`redis://${host}`));
+}
+
 async function acquire(actor, name, waitMs, leaseMs) {
     const retryCount = waitMs < 0 ? -1 : Math.ceil(waitMs / RETRY_MS);
-    const redlock = new Redlock([actor.client], { retryCount, retryDelay: RETRY_MS, retryJitter: 10 });
+    const redlock = new Redlock(actor.clients, { retryCount, retryDelay: RETRY_MS, retryJitter: 10 });
     redlock.on('clientError', (error) => process.stderr.write(`${error}\n`));
     try {
         const lock = await redlock.lock(name, leaseMs || DEFAULT_LEASE_MS);
@@ -80,14 +86,14 @@ async function act(actor, verb, name, kind, numbers) {
 
 function serve(sequence, who, verb, name, kind, ...numbers) {
     if (!who.includes('/')) {
-        if (verb === 'open') clients.set(who, new Redis(name));
-        else clients.get(who).disconnect();
+        if (verb === 'open') clients.set(who, open(name));
+        else clients.get(who).forEach((client) => client.disconnect());
         answer(sequence, 'ok');
         return;
     }
     if (!actors.has(who)) {
-        const client = clients.get(who.split('/')[0]);
-        actors.set(who, { client, held: new Map(), last: Promise.resolve() });
+        const opened = clients.get(who.split('/')[0]);
+        actors.set(who, { clients: opened, held: new Map(), last: Promise.resolve() });
     }
     const actor = actors.get(who);
     actor.last = actor.last.then(() => act(actor, verb, name, kind, numbers))

@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
@@ -25,10 +26,16 @@ import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
+import org.redisson.config.BaseMasterSlaveServersConfig;
+import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
+import org.redisson.config.ReadMode;
+import org.redisson.config.SentinelServersConfig;
+import org.redisson.config.ShardedSubscriptionMode;
 
 public class Agent {
-    static final Map<String, RedissonClient> clients = new ConcurrentHashMap<>();
+    // More than one where independent servers decide by majority.
+    static final Map<String, List<RedissonClient>> clients = new ConcurrentHashMap<>();
     static final Map<String, Actor> actors = new ConcurrentHashMap<>();
 
     static synchronized void answer(String sequence, String text) {
@@ -36,10 +43,58 @@ public class Agent {
         System.out.flush();
     }
 
-    static RedissonClient open(String url, long watchdogMs, long fairWaitMs) {
-        Config config = new Config();
+    static void useSingle(Config config, String url) {
         config.useSingleServer().setAddress(url).setConnectionMinimumIdleSize(1).setConnectionPoolSize(16)
             .setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(8);
+    }
+
+    // redis-sentinel://HOST,HOST,HOST/MASTER
+    static void useSentinels(Config config, String[] hosts, String master) {
+        SentinelServersConfig servers = config.useSentinelServers().setMasterName(master);
+        small(servers);
+        for (String host : hosts) {
+            servers.addSentinelAddress("redis://" + host);
+        }
+    }
+
+    // redis-cluster://HOST,HOST,HOST, or with ?classic: messages by PUBLISH, not by SPUBLISH
+    static void useCluster(Config config, String[] hosts, boolean classic) {
+        ClusterServersConfig servers = config.useClusterServers();
+        small(servers);
+        if (classic) {
+            servers.setShardedSubscriptionMode(ShardedSubscriptionMode.OFF);
+        }
+        for (String host : hosts) {
+            servers.addNodeAddress("redis://" + host);
+        }
+    }
+
+    static void small(BaseMasterSlaveServersConfig<?> servers) {
+        servers.setReadMode(ReadMode.MASTER).setMasterConnectionMinimumIdleSize(1).setMasterConnectionPoolSize(16)
+            .setSlaveConnectionMinimumIdleSize(1).setSlaveConnectionPoolSize(4)
+            .setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(8);
+    }
+
+    static List<RedissonClient> open(String url, long watchdogMs, long fairWaitMs) {
+        String rest = url.substring(url.indexOf("://") + 3);
+        String query = rest.contains("?") ? rest.substring(rest.indexOf('?') + 1) : "";
+        String[] place = rest.split("[?]")[0].split("/");
+        String[] hosts = place[0].split(",");
+        List<RedissonClient> all = new ArrayList<>();
+        if (url.startsWith("redlock:")) {
+            for (String host : hosts) {
+                all.addAll(open("redis://" + host, watchdogMs, fairWaitMs));
+            }
+            return all;
+        }
+        Config config = new Config();
+        if (url.startsWith("redis-sentinel:")) {
+            useSentinels(config, hosts, place[1]);
+        } else if (url.startsWith("redis-cluster:")) {
+            useCluster(config, hosts, query.equals("classic"));
+        } else {
+            useSingle(config, url);
+        }
         config.setThreads(4).setNettyThreads(2);
         if (watchdogMs > 0) {
             config.setLockWatchdogTimeout(watchdogMs);
@@ -47,17 +102,20 @@ public class Agent {
         if (fairWaitMs > 0) {
             config.setFairLockWaitTimeout(fairWaitMs);
         }
-        return Redisson.create(config);
+        all.add(Redisson.create(config));
+        return all;
     }
 
     static class Actor {
+        final List<RedissonClient> all;
         final RedissonClient client;
         final ExecutorService executor;
         volatile Thread thread;
         final Map<String, Deque<List<String>>> permits = new HashMap<>();
 
-        Actor(RedissonClient client) {
-            this.client = client;
+        Actor(List<RedissonClient> all) {
+            this.all = all;
+            client = all.get(0);
             executor = Executors.newSingleThreadExecutor(work -> {
                 thread = new Thread(work);
                 thread.setDaemon(true);
@@ -66,6 +124,11 @@ public class Agent {
         }
 
         RLock lock(String name, String kind) {
+            RLock[] locks = all.stream().map(one -> lock(one, name, kind)).toArray(RLock[]::new);
+            return locks.length == 1 ? locks[0] : client.getRedLock(locks);
+        }
+
+        static RLock lock(RedissonClient client, String name, String kind) {
             switch (kind) {
             case "mutex":
                 return client.getLock(name);
@@ -239,7 +302,9 @@ public class Agent {
                     long watchdogMs = w.length > 4 ? Long.parseLong(w[4]) : 0;
                     clients.put(w[1], open(w[3], watchdogMs, w.length > 5 ? Long.parseLong(w[5]) : 0));
                 } else {
-                    clients.remove(w[1]).shutdown(0, 1, TimeUnit.SECONDS);
+                    for (RedissonClient client : clients.remove(w[1])) {
+                        client.shutdown(0, 1, TimeUnit.SECONDS);
+                    }
                 }
                 answer(w[0], "ok");
             } catch (Exception e) {

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* One server of a store. See node.h. */
+#include "stores/redis/node.h"
+
+#include "base/error.h"
+#include "stores/redis/lanes.h"
+
+int hf__node_make(hf__node *node, const hf__redis_config *config, hf_error *err)
+{
+    *node = (hf__node){.conn = NULL};
+    if (hf__at_init(&node->at, config->hosts, config->host_count))
+        return HF_OK;
+    return hf__fail(err, HF_EEXHAUSTED, "out of memory for a client");
+}
+
+int hf__node_open(hf__node *node, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
+                  int64_t deadline_us, hf_error *err)
+{
+    bool idle = deadline_us == 0 || node->at.explain != NULL;
+    int  status;
+
+    if (idle)
+        status = hf__conn_new_idle(&node->conn, config, &node->at, env, pump, err);
+    else
+        status = hf__conn_new(&node->conn, config, &node->at, env, pump, deadline_us, err);
+    if (status == HF_OK)
+        status = hf__news_open(&node->news, config, &node->at, env, pump, node->conn, err);
+    if (status == HF_OK && config->replicas > 0)
+        status = hf__lanes_open(&node->lanes, config, &node->at, env, pump, err);
+    if (status != HF_OK)
+        hf__node_finish(node);
+    return status;
+}
+
+/* News is closed first, since it posts, and looks at the connection; that completes what is under way. */
+void hf__node_finish(hf__node *node)
+{
+    hf__news_close(node->news);
+    hf__lanes_close(node->lanes);
+    hf__conn_free(node->conn);
+    hf__at_finish(&node->at);
+    *node = (hf__node){.conn = NULL};
+}
