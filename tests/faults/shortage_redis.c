@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that runs out in a client of a Redis server: shortage_redis [STRIDE]. The whole sweep (stride 1) takes minutes; a
- * stride tries a part of it.
+ * Memory that runs out in a client of a Redis server: shortage_redis [STRIDE]. With stride 1, the default, it is the
+ * whole sweep.
  */
 #include "shortage.h"
 
