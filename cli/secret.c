@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Passwords are where RFC 3986 puts them (user:password@host), in a parameter whose name ends like that, or in a URL
- * that is one. Cutting is done in the string that the kernel shows to others (/proc/PID/cmdline and environ), and what is left over is zeroed.
+ * that is one. Cutting is done in the string that the kernel shows to others (/proc/PID/cmdline and environ), and what
+ * is left over is zeroed.
  */
 #include "secret.h"
 

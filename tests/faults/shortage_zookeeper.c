@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that runs out in a client of a ZooKeeper server: shortage_zookeeper [STRIDE]. Only what the library itself asks
- * for fails: libzookeeper does not look at what its own malloc answers.
+ * Memory that runs out in a client of a ZooKeeper server: shortage_zookeeper [STRIDE]. Only what the library itself
+ * asks for fails: libzookeeper does not look at what its own malloc answers.
  */
 #include "shortage.h"
 

@@ -147,7 +147,7 @@ static void server_strike(nemesis *n)
 
     if (n->of[i].stopped || n->of[i].down || out(n) >= most)
         return;
-    if (n->forget && dice < 4) {
+    if (n->forget && dice < 8) {
         servers_back(n, true);
         room_dark(n);
         return;
@@ -187,10 +187,14 @@ static void clock_set(nemesis *n, int i, int64_t offset_us)
     n->stepped++;
 }
 
-/* The first so many servers step together. A step makes a young server's age wrong, so that it waits. */
+/* The first so many servers step together: forth and back; where they are a majority always forth, since that is what
+ * breaks. A step makes a young server's age wrong, so that it waits. */
 static void clocks_step(nemesis *n)
 {
     int64_t offset_us = (rng_below(&n->rng, 3) - 1) * STEP_US;
+
+    if (n->steps >= MAJORITY)
+        offset_us = redis_set_offset(n->set, 0) + STEP_US;
 
     for (int i = 0; i < n->steps; i++)
         if (young(&n->of[i]) || n->of[i].down)
@@ -246,7 +250,8 @@ static void calm(nemesis *n)
     links_mend(n, true);
     servers_back(n, true);
     for (int i = 0; i < n->steps; i++)
-        clock_set(n, i, STEP_US);
+        if (redis_set_offset(n->set, i) < STEP_US)
+            clock_set(n, i, STEP_US);
 }
 
 static void rage(nemesis *n, int64_t seconds)
@@ -260,7 +265,7 @@ static void rage(nemesis *n, int64_t seconds)
         links_mend(n, false);
         if (now_ms() >= strike_at) {
             server_strike(n);
-            strike_at = now_ms() + 200 + rng_below(&n->rng, 900);
+            strike_at = now_ms() + (n->forget ? 150 + rng_below(&n->rng, 300) : 200 + rng_below(&n->rng, 900));
         }
         if (!n->calm_links && now_ms() >= link_at) {
             link_strike(n);

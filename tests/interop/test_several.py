@@ -11,12 +11,15 @@ from conftest import milliseconds
 PAIRS = [("redisson", "holdfast"), ("holdfast", "redisson"), ("holdfast", "holdfast")]
 MAJORITY_KINDS = [("mutex", "mutex"), ("writer", "reader"), ("reader", "writer")]
 KINDS = MAJORITY_KINDS + [("fenced", "fenced"), ("fair", "fair"), ("semaphore:3:3", "semaphore:3:2")]
-SEVERAL = ["sentinel"]
+SEVERAL = ["redlock", "sentinel"]
 CASES = [(several, *kinds) for several in SEVERAL for kinds in (MAJORITY_KINDS if several == "redlock" else KINDS)]
+PLAIN_PEERS = ("node-redlock", "redsync")
+PLAIN_PAIRS = [pair for peer in PLAIN_PEERS for pair in (("holdfast", peer), (peer, "holdfast"))]
 LEASE_MS = 30000
 SOON = 5  # seconds: far below the lease, far above a hand-over
 
 pairs = pytest.mark.parametrize("first,second", PAIRS, ids=["-".join(pair) for pair in PAIRS])
+plain_pairs = pytest.mark.parametrize("first,second", PLAIN_PAIRS, ids=["-".join(pair) for pair in PLAIN_PAIRS])
 cases = pytest.mark.parametrize("several,held,wanted", CASES,
                                 ids=[f"{several}-{held}+{wanted}" for several, held, wanted in CASES])
 
@@ -24,6 +27,11 @@ cases = pytest.mark.parametrize("several,held,wanted", CASES,
 def two(place, several, first, second, kind):
     at, query = place.world.arrangement(several), "?fence=redisson" if kind == "fenced" else ""
     return place.actor(first, url=query, at=at), place.actor(second, url=query, at=at)
+
+
+def two_plain(place, first, second):
+    at = place.world.arrangement("redlock")
+    return place.actor(first, url="?layout=plain", at=at), place.actor(second, url="?layout=plain", at=at)
 
 
 def handed_over(place, a, b, held, wanted):
@@ -72,5 +80,20 @@ def test_turns(place, several):
     one, other = place.client("holdfast", at=at), place.client("redisson", at=at)
     loops = [client.actor(f"t{i}").loop(place.name, "mutex", -1, LEASE_MS, ROUNDS, 4, folder)
              for i in range(3) for client in (one, other)]
+    for loop in loops:
+        assert loop.wait(LOOPS) == ["ok", str(ROUNDS), "0", "0"]
+
+
+@plain_pairs
+def test_plain_excludes(place, first, second):
+    handed_over(place, *two_plain(place, first, second), "mutex", "mutex")
+
+
+@pytest.mark.parametrize("peer", PLAIN_PEERS)
+def test_plain_turns(place, peer):
+    at, folder = place.world.arrangement("redlock"), place.folder()
+    one, other = place.client("holdfast", url="?layout=plain", at=at), place.client(peer, at=at)
+    loops = [client.actor(f"t{i}").loop(place.name, "mutex", 60000, LEASE_MS, ROUNDS, 4, folder)
+             for i in range(2) for client in (one, other)]
     for loop in loops:
         assert loop.wait(LOOPS) == ["ok", str(ROUNDS), "0", "0"]

@@ -338,6 +338,7 @@ void hf__conn_leave(hf__conn *conn, const hf_error *why)
 {
     pthread_mutex_lock(&conn->mutex);
     hf__conn_break(conn, why);
+    conn->left = conn->link != NULL;
     conn->gate_us = conn->pause_us = 0;
     conn->facts.run_id[0] = '\0'; /* news may be the first to be there */
     if (!conn->leading)

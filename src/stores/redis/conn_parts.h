@@ -50,6 +50,7 @@ struct hf__conn {
     hf__link *link;     /* NULL: none */
     bool      opening;  /* the link is not open yet */
     bool      broken;   /* the link is to be torn down, `why` says why */
+    bool      left;     /* beside that: the server is elsewhere by now, and what it still says is void */
     bool      unsent;   /* the link could not send all of it */
     int64_t   heard_us; /* when something came, or the first command went out after silence */
     int64_t   gate_us;  /* when another connection would be due at a steady pace */

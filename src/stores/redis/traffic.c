@@ -129,7 +129,7 @@ void hf__conn_break(hf__conn *conn, const hf_error *why)
 static void forget_link(hf__conn *conn)
 {
     conn->link = NULL;
-    conn->opening = conn->broken = conn->unsent = false;
+    conn->opening = conn->broken = conn->left = conn->unsent = false;
 }
 
 /* Of a broken link, by whoever leads. What was sent is in doubt; what was not goes over the next one. The reset is made
@@ -367,7 +367,7 @@ static void receive(hf__conn *conn, int64_t until_us)
     pthread_mutex_unlock(&conn->mutex);
     filled = hf__link_fill(link, until_us, &err);
     pthread_mutex_lock(&conn->mutex);
-    if (conn->broken) /* what came is void */
+    if (conn->left)
         return;
     if (filled > 0) {
         while (take_answers(conn) && !conn->broken)

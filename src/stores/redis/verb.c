@@ -53,7 +53,7 @@ static void submit(hf__verb *verb, const hf__text *text, bool driven, hf__comman
                                   .done = verb_done,
                                   .owner = verb};
     if (verb->confirm != NULL)
-        hf__confirm_submit(verb->confirm, before, driven);
+        hf__confirm_submit(verb->confirm, before, driven && !verb->store->grouped);
     else if (before != NULL)
         hf__conn_submit_all(verb->node->conn, both, 2, driven);
     else
