@@ -23,6 +23,7 @@ extern const hf_store_ops hf__sqlite_ops;
 #ifdef HF_STORE_REDIS
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
 extern const hf_store_ops hf__redis_sentinel_ops, hf__rediss_sentinel_ops;
+extern const hf_store_ops hf__redis_cluster_ops, hf__rediss_cluster_ops;
 #endif
 #ifdef HF_STORE_ZOOKEEPER
 extern const hf_store_ops hf__zookeeper_ops;
@@ -33,7 +34,7 @@ static const hf_store_ops *const built_in[] = {
     &hf__sqlite_ops,
 #endif
 #ifdef HF_STORE_REDIS
-    &hf__redis_ops,     &hf__rediss_ops, &hf__redis_unix_ops, &hf__redis_sentinel_ops, &hf__rediss_sentinel_ops,
+    &hf__redis_ops,     &hf__rediss_ops, &hf__redis_unix_ops, &hf__redis_sentinel_ops, &hf__rediss_sentinel_ops, &hf__redis_cluster_ops, &hf__rediss_cluster_ops,
 #endif
 #ifdef HF_STORE_ZOOKEEPER
     &hf__zookeeper_ops,
@@ -44,7 +45,7 @@ static const hf_store_ops *const built_in[] = {
 /* Schemes of stores that Holdfast has or is to have. */
 static const char *const known[] = {
     "sqlite",          "memory",        "redis",   "rediss",    "redis+unix", "redis-sentinel",
-    "rediss-sentinel", "redis-cluster", "redlock", "zookeeper", "mysql",      "postgresql",
+    "rediss-sentinel", "redis-cluster", "rediss-cluster", "redlock", "zookeeper", "mysql",      "postgresql",
 };
 
 static pthread_mutex_t     mutex = PTHREAD_MUTEX_INITIALIZER; /* guards `added` */
