@@ -2,7 +2,8 @@
 #
 #   make            builds into build/
 #   make demo       installs what is missing, builds, and settles the orders of examples/settlement
-#                   (STORE=redis://localhost: with its locks there, instead of in a file of its own)
+#                   (STORE=redis://localhost: with its locks there, instead of in a file of its own;
+#                   STORE=mysql://user@host/database or postgresql://...: locks and orders there)
 #   make test       installs what the tests need, builds, and runs all tests
 #   make bench      builds and runs the benchmarks (BENCH=--full: those of minutes too; BENCH=sqlite: one of them)
 #   make bench-redis  the same for the Redis store, on servers that it starts (BENCH=--full, BENCH=pair)

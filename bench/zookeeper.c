@@ -202,6 +202,7 @@ int main(int argc, char **argv)
     hf_error         err;
     char             dir[PATH_MAX - 100], url[100];
 
+    zoo_set_debug_level((ZooLogLevel)0);
     setenv("HF_ZK_JIT", "-XX:+TieredCompilation", 1);
     snprintf(dir, sizeof dir, "%.3000s/holdfast-bench-XXXXXX", argc > 1 ? argv[1] : "/dev/shm");
     if (mkdtemp(dir) == NULL || !zk_server_start(&server, dir, 2000))

@@ -26,6 +26,7 @@ void help_main(void)
         "       holdfast show [options] NAME\n"
         "       holdfast break [options] NAME\n"
         "       holdfast doctor [options]\n"
+        "       holdfast schema mysql|postgresql|sqlite\n"
         "       holdfast --help | --version\n"
         "\n"
         "Holds a lock while a command runs, on one machine or across many.\n"
@@ -35,6 +36,7 @@ void help_main(void)
         "  show    show who holds a lock and who waits for it\n"
         "  break   take a lock away from its holders\n"
         "  doctor  examine the store, and say what that means for locks\n"
+        "  schema  print the SQL that makes a store's tables\n"
         "\n"
         "'holdfast VERB --help' tells more; the manual is holdfast(1).\n"
         "\n");
@@ -161,4 +163,12 @@ void help_doctor(void)
         "  78   something endangers locks\n"
         "\n");
     put_store();
+}
+
+void help_schema(void)
+{
+    put("Usage: holdfast schema mysql|postgresql|sqlite\n"
+        "\n"
+        "Prints the SQL that makes the tables of a store, for those who do not let a program make any. With\n"
+        "create=no in the store's URL nothing is made.\n");
 }

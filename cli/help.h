@@ -9,5 +9,6 @@ void help_ls(void);
 void help_show(void);
 void help_break(void);
 void help_doctor(void);
+void help_schema(void);
 
 #endif

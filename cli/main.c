@@ -39,11 +39,11 @@ static int dispatch(int argc, char **argv)
     static const struct {
         const char *name;
         int (*main)(int, char **);
-    } verbs[] = {
-        {"run", run_main}, {"ls", ls_main}, {"show", show_main}, {"break", break_main}, {"doctor", doctor_main}};
+    } verbs[] = {{"run", run_main},     {"ls", ls_main},         {"show", show_main},
+                 {"break", break_main}, {"doctor", doctor_main}, {"schema", schema_main}};
 
     if (argc < 2)
-        return say_usage("", "a verb is missing: run, ls, show, break or doctor");
+        return say_usage("", "a verb is missing: run, ls, show, break, doctor or schema");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         help_main();
         return CODE_OK;
@@ -55,7 +55,7 @@ static int dispatch(int argc, char **argv)
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
         if (strcmp(argv[1], verbs[i].name) == 0)
             return verbs[i].main(argc - 1, argv + 1);
-    return say_usage("", "there is no verb '%s': run, ls, show, break or doctor", argv[1]);
+    return say_usage("", "there is no verb '%s': run, ls, show, break, doctor or schema", argv[1]);
 }
 
 int main(int argc, char **argv)

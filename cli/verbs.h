@@ -8,5 +8,6 @@ int ls_main(int argc, char **argv);
 int show_main(int argc, char **argv);
 int break_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);
+int schema_main(int argc, char **argv);
 
 #endif

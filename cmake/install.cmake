@@ -41,8 +41,16 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/holdfast DESTINATION ${CMAKE_INS
 file(RELATIVE_PATH HF_PC_TO_PREFIX /p/${HF_PC_DIR} /p)
 string(REGEX REPLACE "/$" "" HF_PC_TO_PREFIX ${HF_PC_TO_PREFIX})
 list(JOIN HF_PC_REQUIRES " " HF_PC_REQUIRES_TEXT)
-list(TRANSFORM HF_PLAIN_LIBS PREPEND " -l" OUTPUT_VARIABLE HF_PC_LIBS_TEXT)
-list(JOIN HF_PC_LIBS_TEXT "" HF_PC_LIBS_TEXT)
+# libpq.pc names for a static link what only PostgreSQL's server packages have: libpq itself is linked as shared.
+set(HF_PC_MODULES ${HF_PC_REQUIRES})
+set(HF_PC_LIBS ${HF_PLAIN_LIBS})
+if("libpq" IN_LIST HF_PC_MODULES)
+  list(REMOVE_ITEM HF_PC_MODULES libpq)
+  list(APPEND HF_PC_LIBS pq)
+endif()
+list(JOIN HF_PC_MODULES " " HF_PC_MODULES_TEXT)
+list(TRANSFORM HF_PC_LIBS PREPEND " -l")
+list(JOIN HF_PC_LIBS "" HF_PC_LIBS_TEXT)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/holdfast.pc.in ${PROJECT_BINARY_DIR}/holdfast.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/holdfast.pc DESTINATION ${HF_PC_DIR})
 

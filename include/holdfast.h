@@ -117,7 +117,7 @@ enum hf_status {
     HF_EUNSUPPORTED = -2, /* this store cannot do that */
     HF_ECONFLICT = -3,    /* the name is in use as another kind, or with another limit */
     HF_EUNREACHABLE = -4, /* the store did not answer in time; the outcome is being settled in the background */
-    HF_ENOQUORUM = -5,    /* a majority of servers could not be reached */
+    HF_ENOQUORUM = -5,    /* a majority of servers could not be reached, or too few replicas confirmed */
     HF_EREFUSED = -6,     /* the store answered, and will not: rights, configuration, a replaced file */
     HF_EEXHAUSTED = -7,   /* out of memory, disk or descriptors */
     HF_EFORKED = -8,      /* this handle belongs to the parent process */
@@ -188,6 +188,10 @@ HF_API const char *hf_client_url(const hf_client *client);
 /* The schemes that this library knows, space-separated; those that this build leaves out stand in parentheses.
  * Static. */
 HF_API const char *hf_schemes(void);
+
+/* The SQL that makes a store's tables, for people who do not let a program make any ("mysql", "postgresql", "sqlite").
+ * NULL: this build has no such store, or it needs none. Static memory. */
+HF_API const char *hf_schema(const char *scheme);
 
 /* ------------------------------------------------------------------ locks ------------------------------------- */
 

@@ -36,7 +36,7 @@ _holdfast()
     _init_completion || return
 
     if ((cword == 1)); then
-        COMPREPLY=($(compgen -W 'run ls show break doctor --help --version' -- "$cur"))
+        COMPREPLY=($(compgen -W 'run ls show break doctor schema --help --version' -- "$cur"))
         return
     fi
     local verb=${words[1]}

@@ -1,129 +1,128 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * SQLite for the example: open, transactions, and statements that are prepared once and bound by a string of types.
+ * A database, whichever it is: finds the driver by the place, gathers values, and keeps the rows of the last statement.
  */
 #include "db.h"
 
-#include "clock.h"
+#include "db_driver.h"
 #include "die.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void db_check(sqlite3 *db, int code)
+struct db {
+    const struct db_driver *driver;
+    void                   *handle;
+    struct db_rows          rows;
+};
+
+/* The build says which it has; files come last. */
+static const struct db_driver *const drivers[] = {DB_DRIVERS};
+
+#define DRIVERS (sizeof drivers / sizeof *drivers)
+
+static const struct db_driver *driver_of(const char *place)
 {
-    if (code != SQLITE_OK && code != SQLITE_ROW && code != SQLITE_DONE)
-        die("%s: %s", sqlite3_db_filename(db, "main"), sqlite3_errmsg(db));
+    for (size_t i = 0; i < DRIVERS; i++)
+        if (strncmp(place, drivers[i]->scheme, strlen(drivers[i]->scheme)) == 0)
+            return drivers[i];
+    return drivers[DRIVERS - 1];
 }
 
-/* SQLite's own busy handler sleeps longer and longer, up to 100 ms; writes here take a tenth of a millisecond. */
-static int db_busy(void *arg, int times)
+bool db_is_server(const char *place)
 {
-    (void)arg;
-    clock_sleep_us(300 + rand() % 700);
-    return times < 60000;
+    return driver_of(place)->scheme[0] != '\0';
 }
 
-static void db_execute(sqlite3 *db, const char *sql)
+struct db *db_open(const char *place)
 {
-    db_check(db, sqlite3_exec(db, sql, NULL, NULL, NULL));
-}
-
-sqlite3 *db_open(const char *path, const char *schema)
-{
-    sqlite3  *db;
-    const int make = schema != NULL ? SQLITE_OPEN_CREATE : 0;
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | make, NULL) != SQLITE_OK)
-        die("cannot open %s: %s", path, sqlite3_errmsg(db));
-    sqlite3_busy_handler(db, db_busy, NULL);
-    db_execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL");
-    if (schema != NULL)
-        db_execute(db, schema);
+    struct db *db = calloc(1, sizeof *db);
+    if (db == NULL)
+        die("out of memory");
+    db->driver = driver_of(place);
+    db->handle = db->driver->open(place);
     return db;
 }
 
-void db_close(sqlite3 *db)
+void db_close(struct db *db)
 {
-    sqlite3_stmt *statement;
-    while ((statement = sqlite3_next_stmt(db, NULL)) != NULL)
-        sqlite3_finalize(statement);
-    sqlite3_close(db);
+    db->driver->close(db->handle);
+    free(db->rows.cells);
+    free(db);
 }
 
-void db_begin(sqlite3 *db)
+void db_script(struct db *db, const char *const statements[])
 {
-    db_run(db, "BEGIN IMMEDIATE", "");
+    for (int i = 0; statements[i] != NULL; i++)
+        db->driver->execute(db->handle, statements[i]);
 }
 
-void db_commit(sqlite3 *db)
+void db_begin(struct db *db)
 {
-    db_run(db, "COMMIT", "");
+    db->driver->execute(db->handle, db->driver->begin);
 }
 
-/* The statement of this text that was prepared before, or a new one. There are about ten of them. */
-static sqlite3_stmt *db_prepared(sqlite3 *db, const char *sql)
+void db_commit(struct db *db)
 {
-    sqlite3_stmt *statement = NULL;
-    while ((statement = sqlite3_next_stmt(db, statement)) != NULL)
-        if (strcmp(sqlite3_sql(statement), sql) == 0)
-            return statement;
-    db_check(db, sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL));
-    return statement;
+    db->driver->execute(db->handle, "COMMIT");
 }
 
-static sqlite3_stmt *db_bind_list(sqlite3 *db, const char *sql, const char *types, va_list args)
+char (*db_rows_add(struct db_rows *rows, int columns))[DB_CELL]
 {
-    sqlite3_stmt *statement = db_prepared(db, sql);
-    for (int i = 0; types[i] != '\0'; i++) {
-        if (types[i] == 's')
-            db_check(db, sqlite3_bind_text(statement, i + 1, va_arg(args, const char *), -1, SQLITE_TRANSIENT));
-        else
-            db_check(db, sqlite3_bind_int64(statement, i + 1, va_arg(args, int64_t)));
+    size_t at = (size_t)rows->count * (size_t)columns;
+    rows->columns = columns;
+    if (rows->count == rows->room) {
+        rows->room = rows->room * 2 + 16;
+        rows->cells = realloc(rows->cells, (size_t)rows->room * DB_COLUMNS_MOST * sizeof *rows->cells);
+        if (rows->cells == NULL)
+            die("out of memory");
     }
-    return statement;
+    memset(rows->cells + at, 0, (size_t)columns * sizeof *rows->cells);
+    rows->count++;
+    return rows->cells + at;
 }
 
-sqlite3_stmt *db_bind(sqlite3 *db, const char *sql, const char *types, ...)
+static int db_run_list(struct db *db, const char *sql, const char *types, va_list args)
+{
+    struct db_value values[DB_VALUES_MOST];
+    int             count = 0;
+    for (; types[count] != '\0'; count++) {
+        if (types[count] == 's')
+            values[count] = (struct db_value){.text = va_arg(args, const char *)};
+        else
+            values[count] = (struct db_value){.number = va_arg(args, int64_t)};
+    }
+    db->rows.count = 0;
+    int matched = db->driver->run(db->handle, sql, values, count, &db->rows);
+    return db->rows.count > 0 ? db->rows.count : matched;
+}
+
+int db_run(struct db *db, const char *sql, const char *types, ...)
 {
     va_list args;
     va_start(args, types);
-    sqlite3_stmt *statement = db_bind_list(db, sql, types, args);
+    int count = db_run_list(db, sql, types, args);
     va_end(args);
-    return statement;
+    return count;
 }
 
-bool db_row(sqlite3_stmt *statement)
+const char *db_text(const struct db *db, int row, int column)
 {
-    int code = sqlite3_step(statement);
-    db_check(sqlite3_db_handle(statement), code);
-    return code == SQLITE_ROW;
+    return row < db->rows.count ? db->rows.cells[row * db->rows.columns + column] : "";
 }
 
-void db_done(sqlite3_stmt *statement)
+int64_t db_int(const struct db *db, int row, int column)
 {
-    sqlite3_reset(statement);
+    return strtoll(db_text(db, row, column), NULL, 10);
 }
 
-int db_run(sqlite3 *db, const char *sql, const char *types, ...)
+int64_t db_number(struct db *db, const char *sql, const char *types, ...)
 {
     va_list args;
     va_start(args, types);
-    sqlite3_stmt *statement = db_bind_list(db, sql, types, args);
+    db_run_list(db, sql, types, args);
     va_end(args);
-    db_row(statement);
-    db_done(statement);
-    return sqlite3_changes(db);
-}
-
-int64_t db_number(sqlite3 *db, const char *sql, const char *types, ...)
-{
-    va_list args;
-    va_start(args, types);
-    sqlite3_stmt *statement = db_bind_list(db, sql, types, args);
-    va_end(args);
-    int64_t number = db_row(statement) ? sqlite3_column_int64(statement, 0) : 0;
-    db_done(statement);
-    return number;
+    return db_int(db, 0, 0);
 }

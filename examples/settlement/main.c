@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The settlement example: replays the requests with the lock, then without it, and prints what came of both.
+ * The settlement example: replays the requests with the lock, then without it, and prints what came of both. Where the
+ * locks are on a database server, the orders are in the same database, and there are three runs (see README.md).
  *
- * This program is also its own workers and sweepers: `settlement worker FOLDER INPUT locked|unlocked`.
+ * This program is also its own workers and sweepers: `settlement worker FOLDER INPUT MODE`.
  */
 #include "die.h"
 #include "folder.h"
@@ -17,13 +18,15 @@
 
 #define EXIT_INTERRUPTED 130
 
-static const char usage[] = "usage: settlement [demo] [options]\n"
-                            "  --store URL    where the locks live (default: $HOLDFAST_STORE, else a file of the run)\n"
-                            "  --input FILE   the requests (default: requests.csv of the source tree)\n"
-                            "  --workers N    processes that settle (default: 8)\n"
-                            "  --folder DIR   where to make the run's folder (default: $TMPDIR, the build, /tmp)\n"
-                            "  --keep         leave that folder there\n"
-                            "  --quiet        no progress, only the table\n";
+static const char usage[] =
+    "usage: settlement [demo] [options]\n"
+    "  --store URL    where the locks live (default: $HOLDFAST_STORE, else a file of the run);\n"
+    "                 mysql: and postgresql: the orders too, in tables settlement_*\n"
+    "  --input FILE   the requests (default: requests.csv of the source tree)\n"
+    "  --workers N    processes that settle (default: 8)\n"
+    "  --folder DIR   where to make the run's folder (default: $TMPDIR, the build, /tmp)\n"
+    "  --keep         leave that folder there, and the tables\n"
+    "  --quiet        no progress, only the table\n";
 
 struct options {
     const char *store, *input, *folder;
@@ -91,34 +94,45 @@ static void store_try(void)
     hf_close(client, 0);
 }
 
-static bool run_once(const struct options *options, const char *folder, bool locked, struct tally *tally)
+static bool run_once(const struct options *options, const char *folder, const struct mode *mode, struct tally *tally)
 {
-    struct referee_options referee = {.input = options->input,
-                                      .title = locked ? "with lock" : "without",
-                                      .workers = options->workers,
-                                      .locked = locked,
-                                      .quiet = options->quiet};
-    char                   part[PATH_MAX];
-    folder_make(part, folder, locked ? "with" : "without");
+    struct referee_options referee = {
+        .input = options->input, .workers = options->workers, .mode = mode, .quiet = options->quiet};
+    char part[PATH_MAX];
+    folder_make(part, folder, mode->word);
     referee.folder = part;
     return referee_run(&referee, tally);
 }
 
+static int demo_runs(const struct options *options, const char *folder, const struct mode *modes)
+{
+    struct tally runs[RUNS_MOST];
+    int          count = 0;
+    for (; modes[count].word != NULL; count++)
+        if (!run_once(options, folder, &modes[count], &runs[count]))
+            return EXIT_INTERRUPTED;
+    report_table(runs, count);
+    return report_verdict(runs, count) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 static int demo(const struct options *options, const char *folder)
 {
-    struct tally with, without;
     store_choose(options->store, folder);
     store_try();
-    if (!run_once(options, folder, true, &with) || !run_once(options, folder, false, &without))
-        return EXIT_INTERRUPTED;
-    report_table(&with, &without);
-    return report_verdict(&with, &without) ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (!run_is_booked())
+        return demo_runs(options, folder, modes_fenced);
+    int code = demo_runs(options, folder, modes_booked);
+    if (!options->keep) {
+        orders_remove(getenv("HOLDFAST_STORE"));
+        ledger_remove(getenv("HOLDFAST_STORE"));
+    }
+    return code;
 }
 
 static int child(char *argv[])
 {
     struct run run;
-    run_open(&run, argv[2], argv[3], strcmp(argv[4], "locked") == 0);
+    run_open(&run, argv[2], argv[3], mode_find(argv[4]));
     if (strcmp(argv[1], "worker") == 0)
         worker_run(&run);
     else

@@ -11,7 +11,6 @@
 #include "clock.h"
 #include "process.h"
 #include "progress.h"
-#include "run.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -54,20 +53,21 @@ static void referee_create(struct referee *referee, const struct referee_options
     char path[PATH_MAX];
     *referee = (struct referee){.options = options, .started_ms = clock_ms()};
     requests_read(&referee->requests, options->input);
-    run_path(path, options->folder, "orders.db");
+    run_place(path, options->folder, "orders.db");
     referee->orders = orders_create(path, &referee->requests);
-    run_path(path, options->folder, "ledger.db");
+    run_place(path, options->folder, "ledger.db");
     ledger_close(ledger_create(path));
     run_path(path, options->folder, "board");
     referee->board = board_create(path, (uint32_t)referee->requests.count);
     accidents_plan(referee->board, referee->orders);
-    progress_begin(&referee->progress, options->title, (int64_t)referee->requests.count, options->quiet);
+    progress_begin(&referee->progress, options->mode->title, (int64_t)referee->requests.count, options->quiet);
 }
 
 static void referee_start(struct referee *referee, struct processes *processes, const char *role)
 {
-    const char *locked = referee->options->locked ? "locked" : "unlocked";
-    processes_start(processes, (const char *[]){role, referee->options->folder, referee->options->input, locked, NULL});
+    const char *const arguments[] = {role, referee->options->folder, referee->options->input,
+                                     referee->options->mode->word, NULL};
+    processes_start(processes, arguments);
 }
 
 /* A process ended. Killed as planned: the next one takes its place. Anything else is a failure of the run. */
@@ -142,16 +142,15 @@ static void referee_work(struct referee *referee)
 
 static void tally_books(struct tally *tally, const struct referee *referee)
 {
-    char orders_path[PATH_MAX], path[PATH_MAX];
-    run_path(orders_path, referee->options->folder, "orders.db");
-    run_path(path, referee->options->folder, "ledger.db");
+    char path[PATH_MAX];
+    run_place(path, referee->options->folder, "ledger.db");
     struct ledger *ledger = ledger_open(path, 0);
     tally->charged = ledger_count_charged(ledger);
     tally->refused_by_cards = ledger_count_declined(ledger);
     tally->ledger_refusals = ledger_count_refused(ledger);
     tally->double_charges = ledger_count_double(ledger);
     tally->double_cents = ledger_cents_double(ledger);
-    tally->disagreeing = ledger_count_disagreeing(ledger, orders_path);
+    tally->disagreeing = ledger_count_disagreeing(ledger, referee->orders);
     ledger_close(ledger);
 
     tally->orders = orders_count(referee->orders);
@@ -184,7 +183,8 @@ bool referee_run(const struct referee_options *options, struct tally *tally)
     if (!interrupted)
         referee_work(&referee);
 
-    *tally = (struct tally){.took_ms = clock_ms() - referee.started_ms, .broken = referee.broken};
+    *tally =
+        (struct tally){.took_ms = clock_ms() - referee.started_ms, .mode = options->mode, .broken = referee.broken};
     tally_books(tally, &referee);
     tally_board(tally, referee.board);
     orders_close(referee.orders);

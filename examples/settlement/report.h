@@ -2,12 +2,14 @@
 #ifndef SETTLEMENT_REPORT_H
 #define SETTLEMENT_REPORT_H
 
-/* The table of the two runs, and the verdict. */
+/* The table of the runs, of which the last one is the control, and the verdict. */
 #include "referee.h"
 
-void report_table(const struct tally *with, const struct tally *without);
+#define RUNS_MOST 3
+
+void report_table(const struct tally runs[], int count);
 
 /* Prints one sentence per thing that is not as it must be, or one that all is. True: all is. */
-bool report_verdict(const struct tally *with, const struct tally *without);
+bool report_verdict(const struct tally runs[], int count);
 
 #endif

@@ -31,7 +31,15 @@ struct settlement {
     void (*at)(enum point point, const char *order, void *arg); /* called at each point; may be NULL */
     void *arg;
     void (*lost)(void *arg); /* called when a lock was lost on the way; may be NULL */
+
+    /* Orders and charges in one database: the order's version decides, and not the fence. */
+    bool    booked;
+    bool    any_version; /* write whatever the version is (the control) */
+    int64_t lease_ms;    /* of the locks, not renewed and not looked at; 0: the watchdog's */
+    int64_t slow_us;     /* what one charge in SLOW_ONE_IN takes; 0: none does */
 };
+
+#define SLOW_ONE_IN 12
 
 /* Waits at most wait_ms for the order's lock. A lost lock is no answer: it begins again. */
 enum answer settle(const struct settlement *job, const char *order, int64_t amount_cents, int64_t wait_ms);

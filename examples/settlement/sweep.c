@@ -50,11 +50,11 @@ void sweeper_run(struct run *run)
     hf_lock *lock = NULL;
     hf_error err;
     int      last_rounds = 0;
-    if (run->locked && hf_mutex(&lock, run->job.client, "settle-sweep", NULL, &err) != HF_OK)
+    if (run->mode->locked && hf_mutex(&lock, run->job.client, "settle-sweep", NULL, &err) != HF_OK)
         die("%s", err.text);
     while (!sweeper_done(run, &last_rounds)) {
         clock_sleep_us(SWEEP_EVERY_MS * 1000);
-        if (run->locked)
+        if (run->mode->locked)
             sweep_locked(run, lock);
         else
             sweep(run);

@@ -14,7 +14,7 @@
 
 void hf__loop_init(hf__loop *loop, hf__step_fn *step, void *arg)
 {
-    *loop = (hf__loop){.step = step, .arg = arg, .wake_fd = -1, .timer_fd = -1};
+    *loop = (hf__loop){.step = step, .arg = arg, .wake_fd = -1, .timer_fd = -1, .fd = -1};
 }
 
 static void set_timer(const hf__loop *loop, int64_t at_us)
@@ -39,11 +39,13 @@ static void drain(int fd)
 static void *loop_run(void *arg)
 {
     hf__loop     *loop = arg;
-    struct pollfd fds[2] = {{.fd = loop->wake_fd, .events = POLLIN}, {.fd = loop->timer_fd, .events = POLLIN}};
+    struct pollfd fds[3] = {{.fd = loop->wake_fd, .events = POLLIN}, {.fd = loop->timer_fd, .events = POLLIN}};
 
     while (!atomic_load(&loop->stop)) {
         set_timer(loop, loop->step(loop->arg));
-        if (poll(fds, 2, -1) <= 0)
+        fds[2].fd = loop->fd;
+        fds[2].events = loop->events;
+        if (poll(fds, 3, -1) <= 0)
             continue;
         if (fds[0].revents != 0)
             drain(loop->wake_fd);

@@ -22,6 +22,8 @@ typedef struct hf__loop {
     bool         started;
     atomic_bool  stop;
     int          wake_fd, timer_fd;
+    int          fd;     /* the step's own: it also runs when this is ready for */
+    short        events; /* these; -1 and 0 at first. It may be closed elsewhere: that it is ready is a hint */
 } hf__loop;
 
 void hf__loop_init(hf__loop *loop, hf__step_fn *step, void *arg);

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "core/stores.h"
+#include "stores/sql/batch.h"
 #include "stores/trace/trace.h"
 
 #define ADDED_MAX 16
@@ -19,6 +20,15 @@
 extern const hf_store_ops hf__memory_ops;
 #ifdef HF_STORE_SQLITE
 extern const hf_store_ops hf__sqlite_ops;
+extern const char *const  hf__sqlite_schema;
+#endif
+#ifdef HF_STORE_MYSQL
+extern const hf_store_ops hf__mysql_ops;
+extern const hf__dialect  hf__mysql_dialect;
+#endif
+#ifdef HF_STORE_POSTGRES
+extern const hf_store_ops hf__postgresql_ops;
+extern const hf__dialect  hf__postgres_dialect;
 #endif
 #ifdef HF_STORE_REDIS
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
@@ -33,8 +43,15 @@ static const hf_store_ops *const built_in[] = {
 #ifdef HF_STORE_SQLITE
     &hf__sqlite_ops,
 #endif
+#ifdef HF_STORE_MYSQL
+    &hf__mysql_ops,
+#endif
+#ifdef HF_STORE_POSTGRES
+    &hf__postgresql_ops,
+#endif
 #ifdef HF_STORE_REDIS
-    &hf__redis_ops,     &hf__rediss_ops, &hf__redis_unix_ops, &hf__redis_sentinel_ops, &hf__rediss_sentinel_ops, &hf__redis_cluster_ops, &hf__rediss_cluster_ops,
+    &hf__redis_ops,           &hf__rediss_ops,        &hf__redis_unix_ops,     &hf__redis_sentinel_ops,
+    &hf__rediss_sentinel_ops, &hf__redis_cluster_ops, &hf__rediss_cluster_ops,
 #endif
 #ifdef HF_STORE_ZOOKEEPER
     &hf__zookeeper_ops,
@@ -42,10 +59,27 @@ static const hf_store_ops *const built_in[] = {
     &hf__memory_ops,
 };
 
+/* What makes the tables of those that have some. The last one ends the list where none is built. */
+static const struct {
+    const char        *scheme;
+    const char *const *tables, *const *view;
+} sql_schemas[] = {
+#ifdef HF_STORE_SQLITE
+    {"sqlite", &hf__sqlite_schema, NULL},
+#endif
+#ifdef HF_STORE_MYSQL
+    {"mysql", &hf__mysql_dialect.schema, &hf__mysql_dialect.view},
+#endif
+#ifdef HF_STORE_POSTGRES
+    {"postgresql", &hf__postgres_dialect.schema, &hf__postgres_dialect.view},
+#endif
+    {NULL, NULL, NULL},
+};
+
 /* Schemes of stores that Holdfast has or is to have. */
 static const char *const known[] = {
-    "sqlite",          "memory",        "redis",   "rediss",    "redis+unix", "redis-sentinel",
-    "rediss-sentinel", "redis-cluster", "rediss-cluster", "redlock", "zookeeper", "mysql",      "postgresql",
+    "sqlite",        "memory",         "redis",   "rediss",    "redis+unix", "redis-sentinel", "rediss-sentinel",
+    "redis-cluster", "rediss-cluster", "redlock", "zookeeper", "mysql",      "postgresql",
 };
 
 static pthread_mutex_t     mutex = PTHREAD_MUTEX_INITIALIZER; /* guards `added` */
@@ -119,6 +153,28 @@ const char *hf_schemes(void)
 {
     pthread_once(&schemes_once, make_schemes);
     return schemes;
+}
+
+/* Tables first, then the view for people. */
+#define SCHEMA_SIZE 8192
+static char           schemas[COUNT(sql_schemas)][SCHEMA_SIZE];
+static pthread_once_t schema_once = PTHREAD_ONCE_INIT;
+
+static void make_schemas(void)
+{
+    for (size_t i = 0; i < COUNT(sql_schemas); i++)
+        if (sql_schemas[i].scheme != NULL)
+            snprintf(schemas[i], SCHEMA_SIZE, "%s;\n%s%s", *sql_schemas[i].tables,
+                     sql_schemas[i].view != NULL ? *sql_schemas[i].view : "", sql_schemas[i].view != NULL ? ";\n" : "");
+}
+
+const char *hf_schema(const char *scheme)
+{
+    pthread_once(&schema_once, make_schemas);
+    for (size_t i = 0; scheme != NULL && i < COUNT(sql_schemas); i++)
+        if (sql_schemas[i].scheme != NULL && strcmp(sql_schemas[i].scheme, scheme) == 0)
+            return schemas[i];
+    return NULL;
 }
 
 static bool is_whole(const hf_store_ops *ops)

@@ -48,8 +48,8 @@ static void threads_of_one_client_read_together(void **state)
     int64_t    last_in = 0, first_out = INT64_MAX;
 
     for (int i = 0; i < N; i++)
-        acquirer_start(&a[i], reader, 5000, 500);
-    sleep_ms(150);
+        acquirer_start(&a[i], reader, 5000, 1200);
+    sleep_ms(600); /* a store that is first come, first served has them all in before the writer asks */
     acquirer_start(&w, writer, 20000, 0);
     for (int i = 0; i < N; i++) {
         acquirer_join(&a[i]);

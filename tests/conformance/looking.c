@@ -163,14 +163,36 @@ static void check_tells(suite_state *s)
     (void)count;
 }
 
-/* All of them at once: each is a name of its own, byte by byte. */
+static char longest[HF_NAME_MAX + 1], longest_too[HF_NAME_MAX + 1], prefix[HF_NAME_MAX];
+static char bytes[HF_NAME_MAX + 1], bytes_too[HF_NAME_MAX + 1];
+
+static void make_long_names(void)
+{
+    memset(longest, 'x', HF_NAME_MAX);
+    memset(longest_too, 'x', HF_NAME_MAX);
+    longest_too[HF_NAME_MAX - 1] = 'y';
+    memset(prefix, 'x', HF_NAME_MAX - 1);
+    for (size_t i = 0; i < HF_NAME_MAX; i++)
+        bytes[i] = bytes_too[i] = (char)(1 + i % 255);
+    bytes_too[HF_NAME_MAX / 2]++;
+}
+
+/* All of them at once: each is a name of its own, byte by byte: case, spaces at the end, accents in whichever encoding,
+ * and a kilobyte of every value but NUL. */
 static void names_of_all_sorts(suite_state *s)
 {
-    static char longest[HF_NAME_MAX + 1], longest_too[HF_NAME_MAX + 1], prefix[HF_NAME_MAX];
     const char *names[] = {"Job",
                            "job",
                            "JOB",
                            "job ",
+                           "J\xc3\xb6"
+                           "b",
+                           "j\xc3\xb6"
+                           "b",
+                           "Jo\xcc\x88"
+                           "b",
+                           "J\xf6"
+                           "b",
                            " job",
                            "job\t",
                            "job\n",
@@ -205,15 +227,14 @@ static void names_of_all_sorts(suite_state *s)
                            "NULL",
                            longest,
                            longest_too,
-                           prefix};
+                           prefix,
+                           bytes,
+                           bytes_too};
     enum { COUNT = sizeof names / sizeof names[0] };
     hf_claim claims[COUNT];
     listing  l;
 
-    memset(longest, 'x', HF_NAME_MAX);
-    memset(longest_too, 'x', HF_NAME_MAX);
-    longest_too[HF_NAME_MAX - 1] = 'y';
-    memset(prefix, 'x', HF_NAME_MAX - 1);
+    make_long_names();
     for (size_t i = 0; i < COUNT; i++) {
         claims[i] = claim_first(&kind_mutex, names[i]);
         must_grant(s->a, &claims[i]);

@@ -212,7 +212,8 @@ void verb(party *p, hf_request *request)
     sem_init(&c.done, 0, 0);
     if (request->deadline_us == 0)
         request->deadline_us = hf__after_ms(hf__now_us(), 10000);
-    request->not_after_us = ops->clock_us(p->store) + (request->deadline_us - hf__now_us());
+    if (request->not_after_us == 0)
+        request->not_after_us = ops->clock_us(p->store) + (request->deadline_us - hf__now_us());
     request->driven = ops->drive != NULL;
     request->done = complete;
     request->owner = &c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The contract, on the master that Sentinels name. */
+/* The contract, on the master that Sentinels name; with arguments: with these options, "replicas=2". */
 #include <stdio.h>
 
 #include "conformance/suite.h"
@@ -7,13 +7,14 @@
 
 extern const hf_store_ops hf__redis_sentinel_ops;
 
-int main(void)
+int main(int argc, char **argv)
 {
     redis_sentinels *sentinels = redis_sentinels_start(NULL);
     char             url[256];
     suite_spec       spec = {"redis-sentinel", &hf__redis_sentinel_ops, url};
 
-    snprintf(url, sizeof url, "redis-sentinel://%s/%s", redis_sentinels_hosts(sentinels), REDIS_SENTINELS_NAME);
+    snprintf(url, sizeof url, "redis-sentinel://%s/%s%s%s", redis_sentinels_hosts(sentinels), REDIS_SENTINELS_NAME,
+             argc > 1 ? "?" : "", argc > 1 ? argv[1] : "");
     int failed = suite_run(&spec);
     redis_sentinels_end(sentinels);
     return failed;

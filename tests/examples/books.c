@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The two books of the settlement example, each by itself: what the orders database and the ledger do with fences. The
- * demo proves nothing if the ledger would not charge twice when asked twice.
+ * The two books of the settlement example, each by itself: what the orders database and the ledger do with fences, and
+ * with versions. The demo proves nothing if the ledger would not charge twice when asked twice.
+ *
+ *   settlement-books [URL]     on a database server, else in SQLite files
  */
 #include "ledger.h"
 #include "orders.h"
@@ -19,8 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char *server; /* NULL: files */
+
 struct books {
-    char           folder[32], orders_path[64], ledger_path[64];
+    char           folder[32], orders_path[256], ledger_path[256];
     struct orders *orders;
     struct ledger *ledger;
 };
@@ -35,8 +39,10 @@ static int books_open(void **state)
     strcpy(books->folder, "books-XXXXXX");
     if (mkdtemp(books->folder) == NULL)
         return -1;
-    snprintf(books->orders_path, sizeof books->orders_path, "%s/orders.db", books->folder);
-    snprintf(books->ledger_path, sizeof books->ledger_path, "%s/ledger.db", books->folder);
+    snprintf(books->orders_path, sizeof books->orders_path, "%s/both.db", books->folder);
+    if (server != NULL)
+        snprintf(books->orders_path, sizeof books->orders_path, "%s", server);
+    strcpy(books->ledger_path, books->orders_path);
     books->orders = orders_create(books->orders_path, &requests);
     books->ledger = ledger_create(books->ledger_path);
     *state = books;
@@ -48,8 +54,12 @@ static int books_close(void **state)
     struct books *books = *state;
     orders_close(books->orders);
     ledger_close(books->ledger);
-    unlink(books->orders_path);
-    unlink(books->ledger_path);
+    if (server != NULL) {
+        orders_remove(server);
+        ledger_remove(server);
+    } else {
+        unlink(books->orders_path);
+    }
     rmdir(books->folder);
     free(books);
     return 0;
@@ -155,29 +165,77 @@ static void orders_each_settling_finds_the_old(void **state)
     assert_int_equal(seen, 1);
 }
 
+/* Of two that have read the same version one writes; the other's charge is refused, and leaves no entry. */
+static void orders_keep_the_version(void **state)
+{
+    struct books      *books = *state;
+    enum order_status  was;
+    enum ledger_answer money;
+    int64_t            first, second;
+    assert_true(orders_begin_version(books->orders, "1", false, &first, &was));
+    assert_int_equal(was, ORDER_OPEN);
+    assert_int_equal(orders_status(books->orders, "1"), ORDER_SETTLING);
+    assert_true(orders_begin_version(books->orders, "1", false, &second, &was));
+    assert_int_equal(was, ORDER_SETTLING);
+    assert_true(second > first);
+    assert_false(orders_charge(books->orders, "1", 500, first, &money));
+    assert_int_equal(ledger_charges(books->ledger, "1"), 0);
+    assert_true(orders_charge(books->orders, "1", 500, second, &money));
+    assert_int_equal(money, LEDGER_CHARGED);
+    assert_false(orders_charge(books->orders, "1", 500, second, &money));
+    assert_false(orders_charge(books->orders, "1", 500, first, &money));
+    assert_int_equal(ledger_charges(books->ledger, "1"), 1);
+    assert_int_equal(orders_status(books->orders, "1"), ORDER_SETTLED);
+    assert_int_equal(orders_count_refused(books->orders), 3);
+    assert_true(orders_begin_version(books->orders, "1", false, &first, &was));
+    assert_int_equal(was, ORDER_SETTLED);
+    assert_int_equal(ledger_count_disagreeing(books->ledger, books->orders), 0);
+}
+
+/* The control of the demo does charge twice. */
+static void orders_without_the_version_refuse_nothing(void **state)
+{
+    struct books      *books = *state;
+    enum order_status  was;
+    enum ledger_answer money;
+    int64_t            first, second;
+    assert_true(orders_begin_version(books->orders, "1", true, &first, &was));
+    assert_true(orders_begin_version(books->orders, "1", true, &second, &was));
+    assert_true(orders_charge(books->orders, "1", 500, first, &money));
+    assert_true(orders_charge(books->orders, "1", 500, second, &money));
+    assert_int_equal(ledger_count_double(books->ledger), 1);
+}
+
 static void auditor_finds_what_disagrees(void **state)
 {
     struct books     *books = *state;
     enum order_status was;
     assert_true(orders_begin(books->orders, "1", 5, &was));
     assert_int_equal(ledger_charge(books->ledger, "1", 500, 5), LEDGER_CHARGED);
-    assert_int_equal(ledger_count_disagreeing(books->ledger, books->orders_path), 1);
+    assert_int_equal(ledger_count_disagreeing(books->ledger, books->orders), 1);
     assert_true(orders_finish(books->orders, "1", 5, ORDER_SETTLED));
-    assert_int_equal(ledger_count_disagreeing(books->ledger, books->orders_path), 0);
+    assert_int_equal(ledger_count_disagreeing(books->ledger, books->orders), 0);
     assert_true(orders_finish(books->orders, "2", 5, ORDER_FAILED));
-    assert_int_equal(ledger_count_disagreeing(books->ledger, books->orders_path), 1);
+    assert_int_equal(ledger_count_disagreeing(books->ledger, books->orders), 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, books_open, books_close)
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(ledger_charges_as_often_as_asked),      TEST(ledger_refuses_a_lower_fence),
-        TEST(ledger_status_raises_the_fence),        TEST(ledger_declines),
-        TEST(ledger_without_fences_refuses_nothing), TEST(orders_keep_the_fence),
-        TEST(orders_begin_leaves_the_finished),      TEST(orders_each_settling_finds_the_old),
+        TEST(ledger_charges_as_often_as_asked),
+        TEST(ledger_refuses_a_lower_fence),
+        TEST(ledger_status_raises_the_fence),
+        TEST(ledger_declines),
+        TEST(ledger_without_fences_refuses_nothing),
+        TEST(orders_keep_the_fence),
+        TEST(orders_begin_leaves_the_finished),
+        TEST(orders_each_settling_finds_the_old),
         TEST(auditor_finds_what_disagrees),
+        TEST(orders_keep_the_version),
+        TEST(orders_without_the_version_refuse_nothing),
     };
+    server = argc > 1 ? argv[1] : NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

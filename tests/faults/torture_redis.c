@@ -9,15 +9,12 @@
  *
  * Exit: as the torture; 1 when a key had no end.
  */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/program.h"
 #include "redis_bed.h"
 
 /* appendfsync no: each write is with the kernel before its reply is sent, so that no kill loses what was acknowledged
@@ -31,20 +28,6 @@ typedef struct nemesis {
     int      rules[4];
     int      count;
 } nemesis;
-
-static pid_t torture_start(char **argv)
-{
-    pid_t parent = getpid(), pid = fork();
-
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(3);
-    execv(argv[0], argv);
-    perror(argv[0]);
-    _exit(127);
-}
 
 static void rules_take_back(nemesis *n)
 {
@@ -132,7 +115,7 @@ int main(int argc, char **argv)
     char        url[80], first[256] = "";
     const char *args[48] = {NULL};
     bool        calm_link = false;
-    int         count = 0, how = 0;
+    int         count = 0;
     int64_t     looks;
 
     if (argc < 3) {
@@ -158,10 +141,9 @@ int main(int argc, char **argv)
         }
     }
     ttl_watch *w = ttl_watch_begin(server);
-    pid_t      pid = torture_start((char **)args);
+    pid_t      pid = program_start((char **)args);
     rage(&n, atoll(argv[2]), calm_link);
-    while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
-        continue;
+    int     how = program_wait(pid);
     int64_t endless = ttl_watch_end(w, &looks, first, sizeof(first));
     printf("link: %lld delays, %lld kinds of cuts, %lld resets; rules struck %lld times\n", (long long)n.delays,
            (long long)n.cuts, (long long)n.drops, (long long)n.struck);
@@ -169,7 +151,5 @@ int main(int argc, char **argv)
     printf("keys without an end: %lld in %lld looks%s%s\n", (long long)endless, (long long)looks,
            first[0] ? ", the first " : "", first);
     bed_end(NULL);
-    if (!WIFEXITED(how))
-        return 1;
-    return WEXITSTATUS(how) != 0 ? WEXITSTATUS(how) : endless != 0;
+    return how != 0 ? how : endless != 0;
 }

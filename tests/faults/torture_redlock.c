@@ -15,17 +15,14 @@
  *
  * Exit: as the torture.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/apitest.h"
+#include "lib/program.h"
 #include "record.h"
 #include "redlock_links.h"
 
@@ -250,20 +247,6 @@ static void rage(nemesis *n, int64_t seconds)
     calm(n);
 }
 
-static pid_t torture_start(char **argv)
-{
-    pid_t parent = getpid(), pid = fork();
-
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(3);
-    execv(argv[0], argv);
-    perror(argv[0]);
-    _exit(127);
-}
-
 /* ------------------------------------------------------------------ the program ------------------------------- */
 
 typedef struct call {
@@ -362,7 +345,6 @@ int main(int argc, char **argv)
 {
     nemesis n = {.rng = (uint64_t)now_us()};
     call    c = {.query = ""};
-    int     how = 0;
 
     if (argc < 3) {
         fprintf(stderr, "usage: torture_redlock TORTURE SECONDS [--clock MODULE] [--steps N] [--durable] [--forget]\n"
@@ -374,10 +356,9 @@ int main(int argc, char **argv)
     call_read(&n, &c, argc, argv);
     bed_make(&n, &c);
     call_finish(&n, &c);
-    pid_t pid = torture_start(c.args);
+    pid_t pid = program_start(c.args);
     rage(&n, atoll(argv[2]));
-    while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
-        continue;
+    int how = program_wait(pid);
     printf("servers: %d; stopped %lld times, killed and started again %lld times with data, %lld without%s\n", SERVERS,
            (long long)n.stops, (long long)n.kept, (long long)n.wiped,
            n.durable ? " (durable=yes)" : ", not voting for a while");
@@ -387,5 +368,5 @@ int main(int argc, char **argv)
     unlink(c.events);
     links_end(n.links);
     redis_set_end(n.set);
-    return WIFEXITED(how) ? WEXITSTATUS(how) : 1;
+    return how;
 }

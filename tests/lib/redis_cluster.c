@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "lib/when.h"
 
 #define SETTLE_WITHIN_MS 40000 /* a start, on a machine with much to do */
 #define PIECE 100              /* keys that one MIGRATE takes */
@@ -18,21 +19,6 @@ struct redis_cluster {
     char          timeout[16]; /* an argument, of later starts as well */
     char          hosts[REDIS_CLUSTER_MAX * 32];
 };
-
-static void rest(long ms)
-{
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-    nanosleep(&t, NULL);
-}
-
-static int64_t clock_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void die(const char *what)
 {
@@ -80,13 +66,13 @@ static void acquaint(redis_cluster *c)
 /* A replica can be made of one only who knows its master. */
 static bool replicas_make(redis_cluster *c)
 {
-    int64_t until_ms = clock_ms() + SETTLE_WITHIN_MS;
+    int64_t until_ms = when_ms() + SETTLE_WITHIN_MS;
 
     for (int i = c->masters; i < c->count; i++)
         while (strcmp(redis_text(c->node[i], "CLUSTER REPLICATE %s", c->id[i % c->masters]), "OK") != 0) {
-            if (clock_ms() > until_ms)
+            if (when_ms() > until_ms)
                 return false;
-            rest(5);
+            when_rest(5);
         }
     return true;
 }
@@ -147,16 +133,6 @@ int redis_cluster_slot(redis_cluster *c, const char *key, size_t len)
     return -1;
 }
 
-static bool says(redis_server *server, const char *what, const char *line)
-{
-    redisReply *reply = redis_gone(server) ? NULL : redis_ask(server, what);
-    bool        does = reply && reply->str && strstr(reply->str, line) != NULL;
-
-    if (reply)
-        freeReplyObject(reply);
-    return does;
-}
-
 static int node_on(const redis_cluster *c, int64_t port)
 {
     for (int i = 0; i < c->count; i++)
@@ -199,20 +175,21 @@ int redis_cluster_owner(redis_cluster *c, int slot, unsigned silent)
 static bool all_say_ok(redis_cluster *c, unsigned silent)
 {
     for (int i = 0; i < c->count; i++)
-        if (!(silent & (1U << i)) && !redis_gone(c->node[i]) && !says(c->node[i], "CLUSTER INFO", "cluster_state:ok\r"))
+        if (!(silent & (1U << i)) && !redis_gone(c->node[i]) &&
+            !redis_says(c->node[i], "CLUSTER INFO", "cluster_state:ok\r"))
             return false;
     return true;
 }
 
 int redis_cluster_await(redis_cluster *c, int slot, int old, unsigned silent, int64_t wait_ms)
 {
-    int64_t until_ms = clock_ms() + wait_ms;
+    int64_t until_ms = when_ms() + wait_ms;
 
-    while (clock_ms() < until_ms) {
+    while (when_ms() < until_ms) {
         int owner = redis_cluster_owner(c, slot, silent);
         if (owner >= 0 && owner != old && all_say_ok(c, silent))
             return owner;
-        rest(10);
+        when_rest(10);
     }
     return -1;
 }
@@ -224,13 +201,14 @@ static bool settled(redis_cluster *c)
 
     snprintf(line, sizeof(line), "cluster_known_nodes:%d\r", c->count);
     for (int i = 0; i < c->count; i++)
-        if (!says(c->node[i], "CLUSTER INFO", "cluster_state:ok\r") ||
-            !says(c->node[i], "CLUSTER INFO", "cluster_slots_ok:16384\r") || !says(c->node[i], "CLUSTER INFO", line))
+        if (!redis_says(c->node[i], "CLUSTER INFO", "cluster_state:ok\r") ||
+            !redis_says(c->node[i], "CLUSTER INFO", "cluster_slots_ok:16384\r") ||
+            !redis_says(c->node[i], "CLUSTER INFO", line))
             return false;
     int followers = 0;
     for (int i = 0; i < c->count; i++) {
-        bool master = says(c->node[i], "INFO replication", "role:master");
-        if (!master && !says(c->node[i], "INFO replication", "master_link_status:up"))
+        bool master = redis_says(c->node[i], "INFO replication", "role:master");
+        if (!master && !redis_says(c->node[i], "INFO replication", "master_link_status:up"))
             return false;
         followers += !master;
     }
@@ -249,12 +227,12 @@ static bool settled(redis_cluster *c)
 
 bool redis_cluster_settle(redis_cluster *c, int64_t wait_ms)
 {
-    int64_t until_ms = clock_ms() + wait_ms;
+    int64_t until_ms = when_ms() + wait_ms;
 
-    while (clock_ms() < until_ms) {
+    while (when_ms() < until_ms) {
         if (settled(c))
             return true;
-        rest(20);
+        when_rest(20);
     }
     return false;
 }
@@ -338,7 +316,8 @@ void redis_cluster_move_end(redis_cluster *c, int slot, int from, int to)
     redis_do(c->node[to], "CLUSTER SETSLOT %d NODE %s", slot, c->id[to]);
     redis_do(c->node[from], "CLUSTER SETSLOT %d NODE %s", slot, c->id[to]);
     for (int i = 0; i < c->count; i++)
-        if (i != to && i != from && !redis_gone(c->node[i]) && says(c->node[i], "INFO replication", "role:master"))
+        if (i != to && i != from && !redis_gone(c->node[i]) &&
+            redis_says(c->node[i], "INFO replication", "role:master"))
             redis_do(c->node[i], "CLUSTER SETSLOT %d NODE %s", slot, c->id[to]);
 }
 

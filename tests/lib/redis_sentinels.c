@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "lib/when.h"
 
 #define SETTLE_WITHIN_MS 30000 /* a start, on a machine with much to do */
 
@@ -14,21 +15,6 @@ struct redis_sentinels {
     redis_server         *data[REDIS_SENTINELS_DATA_MAX], *of[REDIS_SENTINELS_MAX];
     char                  hosts[REDIS_SENTINELS_MAX * 32];
 };
-
-static void rest(long ms)
-{
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-    nanosleep(&t, NULL);
-}
-
-static int64_t clock_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void die(const char *what)
 {
@@ -184,25 +170,15 @@ int redis_sentinels_master(redis_sentinels *s)
     return master;
 }
 
-static bool says(redis_server *server, const char *section, const char *line)
-{
-    redisReply *reply = redis_gone(server) ? NULL : redis_ask(server, "INFO %s", section);
-    bool        does = reply && reply->type == REDIS_REPLY_STRING && strstr(reply->str, line) != NULL;
-
-    if (reply)
-        freeReplyObject(reply);
-    return does;
-}
-
 int redis_sentinels_await(redis_sentinels *s, int old, int64_t wait_ms)
 {
-    int64_t until_ms = clock_ms() + wait_ms;
+    int64_t until_ms = when_ms() + wait_ms;
 
-    while (clock_ms() < until_ms) {
+    while (when_ms() < until_ms) {
         int master = redis_sentinels_master(s);
-        if (master >= 0 && master != old && says(s->data[master], "replication", "role:master"))
+        if (master >= 0 && master != old && redis_says(s->data[master], "INFO replication", "role:master"))
             return master;
-        rest(5);
+        when_rest(5);
     }
     return -1;
 }
@@ -253,10 +229,10 @@ static bool settled(redis_sentinels *s)
     char line[64];
 
     snprintf(line, sizeof(line), "connected_slaves:%d\r", s->setup.data - 1);
-    if (master < 0 || !says(s->data[master], "replication", line))
+    if (master < 0 || !redis_says(s->data[master], "INFO replication", line))
         return false;
     for (int i = 0; i < s->setup.data; i++)
-        if (i != master && !says(s->data[i], "replication", "master_link_status:up"))
+        if (i != master && !redis_says(s->data[i], "INFO replication", "master_link_status:up"))
             return false;
     snprintf(line, sizeof(line), "%d", s->setup.sentinels - 1);
     for (int i = 0; i < s->setup.sentinels; i++)
@@ -268,12 +244,12 @@ static bool settled(redis_sentinels *s)
 
 bool redis_sentinels_settle(redis_sentinels *s, int64_t wait_ms)
 {
-    int64_t until_ms = clock_ms() + wait_ms;
+    int64_t until_ms = when_ms() + wait_ms;
 
-    while (clock_ms() < until_ms) {
+    while (when_ms() < until_ms) {
         if (settled(s))
             return true;
-        rest(20);
+        when_rest(20);
     }
     return false;
 }
@@ -289,7 +265,7 @@ static void wake(redis_server *server)
 /* By hand, since Sentinels give a master that came back much time. */
 bool redis_sentinels_mend(redis_sentinels *s, int64_t wait_ms)
 {
-    int64_t until_ms = clock_ms() + wait_ms;
+    int64_t until_ms = when_ms() + wait_ms;
     int     master = -1;
 
     for (int i = 0; i < s->setup.data; i++)
@@ -298,12 +274,12 @@ bool redis_sentinels_mend(redis_sentinels *s, int64_t wait_ms)
         wake(s->of[i]);
         hasten(s->of[i], true);
     }
-    while ((master = redis_sentinels_master(s)) < 0 && clock_ms() < until_ms)
-        rest(10);
+    while ((master = redis_sentinels_master(s)) < 0 && when_ms() < until_ms)
+        when_rest(10);
     for (int i = 0; i < s->setup.data && master >= 0; i++)
         if (i != master)
             redis_do(s->data[i], "REPLICAOF 127.0.0.1 %d", redis_port(s->data[master]));
-    bool fine = redis_sentinels_settle(s, until_ms - clock_ms());
+    bool fine = redis_sentinels_settle(s, until_ms - when_ms());
     for (int i = 0; i < s->setup.sentinels && !s->setup.hasty; i++)
         hasten(s->of[i], false);
     return fine;

@@ -19,8 +19,9 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "lib/when.h"
 
 #define ARGS_MOST 64
 #define STARTS_MOST 5      /* ports that others were quicker to take */
@@ -40,21 +41,6 @@ static void die(const redis_server *s, const char *what)
 {
     fprintf(stderr, "redis-server: %s: %s%s%s\n", what, strerror(errno), s ? "; its log is " : "", s ? s->log : "");
     exit(3);
-}
-
-static void rest(long ms)
-{
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-    nanosleep(&t, NULL);
-}
-
-static int64_t clock_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* ------------------------------------------------------------------ starting ---------------------------------- */
@@ -237,12 +223,12 @@ static bool answers(redis_server *s)
 
 static bool wait_until_it_answers(redis_server *s)
 {
-    int64_t until_ms = clock_ms() + ANSWER_WITHIN_S * 1000;
+    int64_t until_ms = when_ms() + ANSWER_WITHIN_S * 1000;
 
-    while (clock_ms() < until_ms && !redis_gone(s)) {
+    while (when_ms() < until_ms && !redis_gone(s)) {
         if (answers(s) && strncmp(redis_text(s, "PING"), "LOADING", 7) != 0)
             return true;
-        rest(3);
+        when_rest(3);
     }
     return false;
 }
@@ -512,6 +498,16 @@ const char *redis_text(redis_server *s, const char *format, ...)
         snprintf(text, sizeof(text), "%s", reply->str);
     freeReplyObject(reply);
     return text;
+}
+
+bool redis_says(redis_server *s, const char *command, const char *text)
+{
+    redisReply *reply = redis_gone(s) ? NULL : redis_ask(s, command);
+    bool        does = reply && reply->str && strstr(reply->str, text) != NULL;
+
+    if (reply)
+        freeReplyObject(reply);
+    return does;
 }
 
 void redis_do(redis_server *s, const char *format, ...)

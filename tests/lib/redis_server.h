@@ -71,6 +71,9 @@ int64_t redis_int(redis_server *s, const char *format, ...);
 /* Text, status or error; "" for nil; in static memory of this thread, until the next call. */
 const char *redis_text(redis_server *s, const char *format, ...);
 
+/* Whether what it answers to the command holds the text; false, too, where it does not run. */
+bool redis_says(redis_server *s, const char *command, const char *text);
+
 /* Must answer no error. */
 void redis_do(redis_server *s, const char *format, ...);
 

@@ -14,16 +14,9 @@
 #include "lib/redis_cluster.h"
 #include "lib/redis_sentinels.h"
 #include "lib/redis_set.h"
+#include "lib/when.h"
 
 static const char *clock_module; /* NULL: clocks cannot be stepped in this build */
-
-static int64_t clock_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* ------------------------------------------------------------------ independent servers ----------------------- */
 
@@ -93,21 +86,21 @@ static void set_steps_one_clock(void **state)
 
 static int64_t ends_of_promotion(redis_sentinels *s, int old, int *master)
 {
-    int64_t began = clock_ms();
+    int64_t began = when_ms();
 
     *master = redis_sentinels_await(s, old, 30000);
     assert_true(*master >= 0 && *master != old);
-    return clock_ms() - began;
+    return when_ms() - began;
 }
 
 static void sentinels_switch(void **state)
 {
-    int64_t          began = clock_ms();
+    int64_t          began = when_ms();
     redis_sentinels *s = redis_sentinels_start(&(redis_sentinels_setup){.hasty = true});
     int              second, third;
 
     (void)state;
-    print_message("settled after %lld ms\n", (long long)(clock_ms() - began));
+    print_message("settled after %lld ms\n", (long long)(when_ms() - began));
     assert_int_equal(redis_sentinels_master(s), 0);
     redis_do(redis_sentinels_data(s, 0), "SET x 1");
     assert_int_equal(redis_int(redis_sentinels_data(s, 0), "WAIT 2 5000"), 2);
@@ -175,30 +168,30 @@ static void cluster_moves_a_slot(redis_cluster *c)
 static void cluster_survives_a_master(redis_cluster *c)
 {
     int     slot = redis_cluster_slot(c, "y", 1), old = redis_cluster_owner(c, slot, 0);
-    int64_t began = clock_ms();
+    int64_t began = when_ms();
 
     redis_do(redis_cluster_node(c, old), "SET y 7");
     assert_int_equal(redis_int(redis_cluster_node(c, old), "WAIT 1 5000"), 1);
     redis_kill(redis_cluster_node(c, old));
     int now = redis_cluster_await(c, slot, old, 0, 30000);
-    print_message("killed: served again after %lld ms\n", (long long)(clock_ms() - began));
+    print_message("killed: served again after %lld ms\n", (long long)(when_ms() - began));
     assert_int_equal(now, old + 3);
     assert_int_equal(redis_int(redis_cluster_node(c, now), "GET y"), 7);
     redis_again(redis_cluster_node(c, old));
     assert_true(redis_cluster_settle(c, 30000));
-    began = clock_ms();
+    began = when_ms();
     assert_true(redis_cluster_switch(c, old));
     assert_int_equal(redis_cluster_await(c, slot, now, 0, 30000), old);
-    print_message("asked: served by the other after %lld ms\n", (long long)(clock_ms() - began));
+    print_message("asked: served by the other after %lld ms\n", (long long)(when_ms() - began));
 }
 
 static void cluster(void **state)
 {
-    int64_t        began = clock_ms();
+    int64_t        began = when_ms();
     redis_cluster *c = redis_cluster_start(NULL);
 
     (void)state;
-    print_message("settled after %lld ms\n", (long long)(clock_ms() - began));
+    print_message("settled after %lld ms\n", (long long)(when_ms() - began));
     assert_int_equal(redis_cluster_count(c), 6);
     cluster_moves_a_slot(c);
     cluster_survives_a_master(c);

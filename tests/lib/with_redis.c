@@ -13,15 +13,11 @@
  *
  * The arguments are those of the servers that hold data. Exits as the program does. All end with this process.
  */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "lib/program.h"
 #include "lib/redis_cluster.h"
 #include "lib/redis_sentinels.h"
 #include "lib/redis_server.h"
@@ -93,26 +89,10 @@ static char *put_all_in(char *arg, const beside *b)
     return arg;
 }
 
-static pid_t program_start(char **argv, const beside *b)
-{
-    pid_t parent = getpid(), pid = fork();
-
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    for (int i = 0; argv[i]; i++)
-        argv[i] = put_all_in(argv[i], b);
-    execvp(argv[0], argv);
-    perror(argv[0]);
-    _exit(127);
-}
-
 int main(int argc, char **argv)
 {
     beside b = {0};
-    int    split = 1, how = 0;
+    int    split = 1;
 
     while (split < argc && strcmp(argv[split], "--") != 0)
         split++;
@@ -122,9 +102,9 @@ int main(int argc, char **argv)
     }
     argv[split] = NULL;
     beside_start(&b, argv + split + 1, (const char *const *)argv + 1);
-    pid_t pid = program_start(argv + split + 1, &b);
-    while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
-        continue;
+    for (int i = split + 1; argv[i]; i++)
+        argv[i] = put_all_in(argv[i], &b);
+    int how = program_wait(program_start(argv + split + 1));
     beside_end(&b);
-    return WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+    return how;
 }

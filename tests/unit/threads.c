@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owners, turns, loops, and the page that fork wipes. */
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -7,6 +8,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -187,6 +189,44 @@ static void await_steps(stepper *s, int count)
     assert_true(atomic_load(&s->steps) >= count);
 }
 
+/* A descriptor that is ready is a reason to step; the step takes what made it so. */
+typedef struct heard {
+    hf__loop   loop;
+    int        fd;
+    atomic_int words;
+} heard;
+
+static int64_t hear_step(void *arg)
+{
+    heard   *h = arg;
+    uint64_t value;
+
+    if (read(h->fd, &value, sizeof value) == (ssize_t)sizeof value)
+        atomic_fetch_add(&h->words, (int)value);
+    h->loop.fd = h->fd;
+    h->loop.events = POLLIN;
+    return HF_NEVER_US;
+}
+
+static void a_loop_steps_when_its_descriptor_is_ready(void **state)
+{
+    (void)state;
+    heard          h = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    const uint64_t one = 1;
+
+    assert_true(h.fd >= 0);
+    hf__loop_init(&h.loop, hear_step, &h);
+    assert_int_equal(hf__loop_start(&h.loop, "hears"), 0);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(write(h.fd, &one, sizeof one), sizeof one);
+        for (int k = 0; k < 5000 && atomic_load(&h.words) < i; k++)
+            usleep(1000);
+        assert_int_equal(atomic_load(&h.words), i);
+    }
+    hf__loop_finish(&h.loop);
+    close(h.fd);
+}
+
 static void a_loop_steps_in_time_and_when_woken(void **state)
 {
     stepper timed = {.pause_us = 2000}, woken = {.pause_us = HF_NEVER_US};
@@ -218,6 +258,7 @@ int main(void)
         cmocka_unit_test(turns_exclude),
         cmocka_unit_test(turns_are_first_come_first_served_and_end_in_time),
         cmocka_unit_test(a_loop_steps_in_time_and_when_woken),
+        cmocka_unit_test(a_loop_steps_when_its_descriptor_is_ready),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,7 +86,7 @@ static clientid_t id_of(hf_client *client)
     clientid_t id;
 
     pthread_mutex_lock(&zk->mutex);
-    id = *zoo_client_id(zk->handle);
+    id = *hf__zk_c.zoo_client_id(zk->handle);
     pthread_mutex_unlock(&zk->mutex);
     return id;
 }

@@ -2,8 +2,6 @@
 /* The nodes of a cluster, and who has which slot. See cluster.h. */
 #include "stores/redis/cluster.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,43 +10,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/table.h"
-#include "stores/redis/scout.h"
+#include "stores/redis/cluster_parts.h"
+#include "stores/redis/lanes.h"
 #include "stores/redis/socket.h"
 
 #define ASK_MS 200        /* between an answer and the next question */
 #define LINGER_MS 5000    /* a node without slots that nobody has is kept for so long */
-#define KEY_MAX 272       /* "host:port" */
 #define NEWS_STEP_BITS 32 /* events of the news of one node are numbered below those of the next */
-
-typedef struct member {
-    hf__node       node;
-    UT_hash_handle hh;
-    atomic_uint    users;
-    bool           serves; /* it has slots */
-    bool           greeted;
-    int64_t        idle_us; /* since when it has none */
-    hf__command    greeting;
-    char           key[KEY_MAX];
-} member;
-
-struct hf__cluster {
-    const hf__redis_config *config;
-    const hf_store_env     *env;
-    hf__pump               *pump;
-    hf__pump_part           part;
-    hf__scout               scout;  /* the step's own */
-    int64_t                 ask_us; /* no question before this time; the step's own */
-    size_t                  tries;  /* questions without an answer in a row; the step's own */
-    atomic_bool             closing, doubted;
-    atomic_int              inside;
-
-    pthread_mutex_t mutex; /* of the rest */
-    member         *members;
-    member         *owner[HF__SLOTS]; /* NULL: nobody */
-    hf__trip       *later;
-    int64_t         count; /* of members that there ever were */
-};
 
 /* ---- members ---- */
 
@@ -59,10 +27,10 @@ static void doubted(void *arg, const hf__hosts *hosts)
 }
 
 /* Under the mutex. */
-static member *member_new(hf__cluster *cluster, const char *key, const hf__redis_host *host)
+static hf__member *member_new(hf__cluster *cluster, const char *key, const hf__redis_host *host)
 {
-    member  *m = calloc(1, sizeof *m);
-    hf_error err;
+    hf__member *m = calloc(1, sizeof *m);
+    hf_error    err;
 
     if (m == NULL)
         return NULL;
@@ -89,18 +57,18 @@ static member *member_new(hf__cluster *cluster, const char *key, const hf__redis
 }
 
 /* Under the mutex: the one at this place, made where there is none. NULL: no memory. */
-static member *member_at(hf__cluster *cluster, const char *host, const char *port)
+hf__member *hf__member_at(hf__cluster *cluster, const char *host, const char *port)
 {
     hf__redis_host place = {(char *)(uintptr_t)host, (char *)(uintptr_t)port};
-    char           key[KEY_MAX];
-    member        *m;
+    char           key[HF__MEMBER_KEY];
+    hf__member    *m;
 
     snprintf(key, sizeof key, "%.255s:%.8s", host, port);
     HASH_FIND_STR(cluster->members, key, m);
     return m != NULL ? m : member_new(cluster, key, &place);
 }
 
-static hf__node *take(member *m)
+hf__node *hf__member_take(hf__member *m)
 {
     atomic_fetch_add(&m->users, 1);
     return &m->node;
@@ -109,25 +77,25 @@ static hf__node *take(member *m)
 void hf__cluster_share(hf__cluster *cluster, hf__node *node)
 {
     (void)cluster;
-    take((member *)node);
+    hf__member_take((hf__member *)node);
 }
 
 void hf__cluster_leave(hf__cluster *cluster, hf__node *node)
 {
     (void)cluster;
-    atomic_fetch_sub(&((member *)node)->users, 1);
+    atomic_fetch_sub(&((hf__member *)node)->users, 1);
 }
 
 hf__node *hf__cluster_node(hf__cluster *cluster, int slot)
 {
-    member   *m;
-    hf__node *node;
+    hf__member *m;
+    hf__node   *node;
 
     pthread_mutex_lock(&cluster->mutex);
     m = cluster->owner[slot];
-    for (member *any = cluster->members; m == NULL && any != NULL; any = any->hh.next)
+    for (hf__member *any = cluster->members; m == NULL && any != NULL; any = any->hh.next)
         m = any->serves ? any : NULL;
-    node = take(m != NULL ? m : cluster->members); /* there is one at least, from the beginning */
+    node = hf__member_take(m != NULL ? m : cluster->members); /* there is one at least, from the beginning */
     pthread_mutex_unlock(&cluster->mutex);
     return node;
 }
@@ -138,9 +106,9 @@ size_t hf__cluster_masters(hf__cluster *cluster, hf__node **nodes, size_t most, 
 
     *uncovered = 0;
     pthread_mutex_lock(&cluster->mutex);
-    for (member *m = cluster->members; m != NULL && count < most; m = m->hh.next)
+    for (hf__member *m = cluster->members; m != NULL && count < most; m = m->hh.next)
         if (m->serves)
-            nodes[count++] = take(m);
+            nodes[count++] = hf__member_take(m);
     for (int slot = 0; slot < HF__SLOTS; slot++)
         *uncovered += cluster->owner[slot] == NULL;
     pthread_mutex_unlock(&cluster->mutex);
@@ -155,21 +123,21 @@ void hf__cluster_doubt(hf__cluster *cluster)
 
 hf__node *hf__cluster_follow(hf__cluster *cluster, const hf__redirect *redirect, const hf__node *from)
 {
-    hf__hosts *hosts = hf__at_take((hf__at *)(uintptr_t)&from->at);
-    member    *m, *before = NULL;
-    hf__node  *node = NULL;
+    hf__hosts  *hosts = hf__at_take((hf__at *)(uintptr_t)&from->at);
+    hf__member *m, *before = NULL;
+    hf__node   *node = NULL;
 
     pthread_mutex_lock(&cluster->mutex);
-    m = member_at(cluster, redirect->host[0] != '\0' ? redirect->host : hosts->list[0].name, redirect->port);
+    m = hf__member_at(cluster, redirect->host[0] != '\0' ? redirect->host : hosts->list[0].name, redirect->port);
     if (m != NULL && redirect->what == HF__REDIRECT_MOVED && cluster->owner[redirect->slot] != m) {
         before = cluster->owner[redirect->slot];
         cluster->owner[redirect->slot] = m;
         m->serves = true;
         if (before != NULL)
-            take(before);
+            hf__member_take(before);
     }
     if (m != NULL)
-        node = take(m);
+        node = hf__member_take(m);
     pthread_mutex_unlock(&cluster->mutex);
     hf__hosts_leave(hosts);
     if (redirect->what == HF__REDIRECT_MOVED)
@@ -181,105 +149,6 @@ hf__node *hf__cluster_follow(hf__cluster *cluster, const hf__redirect *redirect,
     return node;
 }
 
-/* ---- a new view ---- */
-
-/* A node that has lost slots. */
-typedef struct loser {
-    member *member;
-    bool    serves;
-    uint8_t lost[HF__SLOTS / 8];
-} loser;
-
-typedef struct change {
-    loser *losers;
-    size_t count, room;
-    bool   any; /* something is not as before */
-} change;
-
-/* Under the mutex. Without memory its waiters ask again by themselves, later. */
-static void note_loss(change *c, member *m, int slot)
-{
-    loser *l = NULL;
-
-    for (size_t i = 0; i < c->count && l == NULL; i++)
-        l = c->losers[i].member == m ? &c->losers[i] : NULL;
-    if (l == NULL && c->count == c->room) {
-        size_t room = c->room > 0 ? c->room * 2 : 4;
-        loser *more = realloc(c->losers, room * sizeof *more);
-        if (more == NULL)
-            return;
-        c->losers = more;
-        c->room = room;
-    }
-    if (l == NULL) {
-        l = &c->losers[c->count++];
-        *l = (loser){.member = m};
-        take(m);
-    }
-    l->lost[slot / 8] |= (uint8_t)(1u << slot % 8);
-}
-
-/* Under the mutex. */
-static void set_owners(hf__cluster *cluster, const hf__slots *view, member *const *masters, change *c)
-{
-    int64_t now_us = hf__now_us();
-
-    for (member *m = cluster->members; m != NULL; m = m->hh.next) {
-        m->idle_us = m->serves ? now_us : m->idle_us;
-        m->serves = false;
-    }
-    for (int slot = 0; slot < HF__SLOTS; slot++) {
-        member *old = cluster->owner[slot], *now = view->master[slot] > 0 ? masters[view->master[slot] - 1] : NULL;
-        if (now != NULL)
-            now->serves = true;
-        if (old == now)
-            continue;
-        c->any = true;
-        cluster->owner[slot] = now;
-        if (old != NULL)
-            note_loss(c, old, slot);
-    }
-    for (size_t i = 0; i < c->count; i++)
-        c->losers[i].serves = c->losers[i].member->serves;
-}
-
-/* Who waits at a node for what is not there any more looks again, elsewhere. What is under way to a node that has no
- * slots left is in doubt: it may be one that hangs, in whose place another one has come. */
-static void tell_loser(hf__cluster *cluster, loser *l)
-{
-    hf_error why;
-    char     where[300];
-
-    hf__news_slots_left(l->member->node.news, l->lost);
-    if (!l->serves) {
-        hf__fail(&why, HF_EUNREACHABLE, "the node %s of the Redis cluster has no slots any more",
-                 hf__conn_where(l->member->node.conn, where, sizeof where));
-        hf__conn_leave(l->member->node.conn, &why);
-    }
-    hf__cluster_leave(cluster, &l->member->node);
-}
-
-/* True: something has changed. */
-static bool apply(hf__cluster *cluster, const hf__slots *view)
-{
-    member **masters = calloc(view->masters, sizeof *masters);
-    change   c = {.any = false};
-    size_t   made = 0;
-
-    pthread_mutex_lock(&cluster->mutex);
-    while (masters != NULL && made < view->masters &&
-           (masters[made] = member_at(cluster, view->hosts[made].name, view->hosts[made].port)) != NULL)
-        made++;
-    if (masters != NULL && made == view->masters)
-        set_owners(cluster, view, masters, &c);
-    pthread_mutex_unlock(&cluster->mutex);
-    free(masters);
-    for (size_t i = 0; i < c.count; i++)
-        tell_loser(cluster, &c.losers[i]);
-    free(c.losers);
-    return c.any;
-}
-
 /* ---- nodes that come and go ---- */
 
 static void greeted(hf__command *command, redisReply *reply, const hf_error *err)
@@ -287,14 +156,14 @@ static void greeted(hf__command *command, redisReply *reply, const hf_error *err
     (void)err;
     if (reply != NULL)
         freeReplyObject(reply);
-    atomic_fetch_sub(&((member *)command->owner)->users, 1);
+    atomic_fetch_sub(&((hf__member *)command->owner)->users, 1);
 }
 
 /* So that a node is connected, and its clock known, before it is needed. */
 static void greet(hf__cluster *cluster)
 {
     static const char text[] = "*1\r\n$4\r\nPING\r\n";
-    member           *m;
+    hf__member       *m;
 
     do {
         pthread_mutex_lock(&cluster->mutex);
@@ -302,7 +171,7 @@ static void greet(hf__cluster *cluster)
             ;
         if (m != NULL) {
             m->greeted = true;
-            take(m);
+            hf__member_take(m);
         }
         pthread_mutex_unlock(&cluster->mutex);
         if (m == NULL)
@@ -316,7 +185,7 @@ static void greet(hf__cluster *cluster)
     } while (true);
 }
 
-static bool is_spent(const member *m, int64_t now_us)
+static bool is_spent(const hf__member *m, int64_t now_us)
 {
     return !m->serves && hf__after_ms(m->idle_us, LINGER_MS) <= now_us && atomic_load(&m->users) == 0 &&
            !hf__news_is_watched(m->node.news);
@@ -325,8 +194,8 @@ static bool is_spent(const member *m, int64_t now_us)
 /* When to look again. */
 static int64_t sweep(hf__cluster *cluster, int64_t now_us)
 {
-    member *m, *next, *spent = NULL;
-    int64_t due_us = HF_NEVER_US;
+    hf__member *m, *next, *spent = NULL;
+    int64_t     due_us = HF_NEVER_US;
 
     pthread_mutex_lock(&cluster->mutex);
     HASH_ITER (hh, cluster->members, m, next) {
@@ -387,7 +256,7 @@ static void take_view(hf__cluster *cluster, int64_t now_us)
 
     if (word == HF__SCOUT_NOTHING)
         return;
-    changed = word == HF__SCOUT_VIEW && apply(cluster, &scout->view);
+    changed = word == HF__SCOUT_VIEW && hf__cluster_apply(cluster, &scout->view);
     cluster->ask_us = hf__after_ms(now_us, ASK_MS);
     cluster->tries = word == HF__SCOUT_FAILED ? cluster->tries + 1 : 0;
     if (!changed)
@@ -423,7 +292,7 @@ void hf__cluster_watch(hf__cluster *cluster, int slot, const hf_claim *claim)
     hf__node *node = hf__cluster_node(cluster, slot);
 
     pthread_mutex_lock(&cluster->mutex);
-    for (member *m = cluster->members; m != NULL; m = m->hh.next)
+    for (hf__member *m = cluster->members; m != NULL; m = m->hh.next)
         if (&m->node != node && hf__news_is_watched(m->node.news))
             hf__news_unwatch(m->node.news, claim);
     pthread_mutex_unlock(&cluster->mutex);
@@ -434,7 +303,7 @@ void hf__cluster_watch(hf__cluster *cluster, int slot, const hf_claim *claim)
 void hf__cluster_unwatch(hf__cluster *cluster, const hf_claim *claim)
 {
     pthread_mutex_lock(&cluster->mutex);
-    for (member *m = cluster->members; m != NULL; m = m->hh.next)
+    for (hf__member *m = cluster->members; m != NULL; m = m->hh.next)
         if (hf__news_is_watched(m->node.news))
             hf__news_unwatch(m->node.news, claim);
     pthread_mutex_unlock(&cluster->mutex);
@@ -462,7 +331,7 @@ int hf__cluster_open(hf__cluster **result, const hf__redis_config *config, const
     }
     pthread_mutex_init(&cluster->mutex, NULL);
     status = hf__scout_ask_now(&cluster->scout, deadline_us, err);
-    if (status == HF_OK && !apply(cluster, &cluster->scout.view))
+    if (status == HF_OK && !hf__cluster_apply(cluster, &cluster->scout.view))
         status = hf__fail(err, HF_EEXHAUSTED, "out of memory for the nodes of a cluster");
     hf__pump_add(pump, &cluster->part);
     if (status == HF_OK) {
@@ -493,16 +362,18 @@ void hf__cluster_exit(hf__cluster *cluster)
 /* No trip goes on from now on; what is under way is completed, and who drives leaves. */
 void hf__cluster_end(hf__cluster *cluster)
 {
-    hf_error err;
-    member  *m;
+    hf_error    err;
+    hf__member *m;
 
     if (cluster == NULL)
         return;
     atomic_store(&cluster->closing, true);
     hf__pump_remove(cluster->pump, &cluster->part);
     hf__fail(&err, HF_ECLOSED, "the client was closed");
-    for (m = cluster->members; m != NULL; m = m->hh.next)
+    for (m = cluster->members; m != NULL; m = m->hh.next) {
         hf__conn_leave(m->node.conn, &err);
+        hf__lanes_leave(m->node.lanes, &err);
+    }
     while (atomic_load(&cluster->inside) > 0)
         hf__socket_wait(-1, 0, hf__after_ms(hf__now_us(), 1));
     send_due(cluster, HF_NEVER_US);
@@ -513,7 +384,7 @@ void hf__cluster_end(hf__cluster *cluster)
 
 void hf__cluster_free(hf__cluster *cluster)
 {
-    member *m, *next;
+    hf__member *m, *next;
 
     if (cluster == NULL)
         return;

@@ -82,7 +82,7 @@ void hf__conn_break(hf__conn *conn, const hf_error *why);
 void hf__conn_complete(hf__conn *conn, hf__command *list, const hf_error *why);
 void hf__conn_expire(hf__conn *conn);
 
-/* When a server that owes an answer has been silent for so long that its place is in doubt; HF_NEVER_US: it need not be. */
+/* When the silence of a server that owes an answer makes its place doubtful; HF_NEVER_US: it does not. */
 int64_t hf__conn_doubt_us(const hf__conn *conn);
 
 /* Tells those followers whose commands are done. */

@@ -147,9 +147,10 @@ bool hf__layout_digits(hf_id *claim, const char *digits, size_t len);
 
 /* ---- names that a cluster cannot keep as they are
  *
- * Redisson's rules take any "{" for a hash tag, and nothing else; a cluster does not: of "a{b", "{}x", "}{" and "a}b" the
- * keys would fall into several slots. In a cluster such a lock's key is NAME_ODD and the name with "{", "}" and "%" as "%7B", "%7D" and "%25";
- * other libraries cannot use such names there at all. A name that looks like that already is written so, too. */
+ * Redisson's rules take any "{" for a hash tag, and nothing else; a cluster does not: of "a{b", "{}x", "}{" and "a}b"
+ * the keys would fall into several slots. In a cluster such a lock's key is NAME_ODD and the name with "{", "}" and "%"
+ * as "%7B", "%7D" and "%25"; other libraries cannot use such names there at all. A name that looks like that already is
+ * written so, too. */
 #define HF__NAME_ODD "holdfast_name:"
 
 /* Whether prefix and name together are such a name. */

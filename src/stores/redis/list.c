@@ -112,8 +112,8 @@ static int add_beside(search *s, const char *key, size_t len)
     return HF_OK;
 }
 
-/* The question of list.lua, before and after its keys. Where the keys of all names are looked at in a cluster, they are of
- * many slots of one node, so that they may not be named as keys: they follow as arguments. */
+/* The question of list.lua, before and after its keys. Where all names of a cluster are looked at, the keys are of many
+ * slots of one node, so that they may not be named as keys: they follow as arguments. */
 static bool has_many_slots(const hf__look *look)
 {
     return look->config->cluster && look->request->name == NULL;

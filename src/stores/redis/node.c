@@ -3,6 +3,7 @@
 #include "stores/redis/node.h"
 
 #include "base/error.h"
+#include "stores/redis/lanes.h"
 
 int hf__node_make(hf__node *node, const hf__redis_host *hosts, size_t count, hf_error *err)
 {
@@ -24,6 +25,8 @@ int hf__node_open(hf__node *node, const hf__redis_config *config, const hf_store
         status = hf__conn_new(&node->conn, config, &node->at, env, pump, deadline_us, err);
     if (status == HF_OK)
         status = hf__news_open(&node->news, config, &node->at, env, pump, node->conn, err);
+    if (status == HF_OK && config->replicas > 0)
+        status = hf__lanes_open(&node->lanes, config, &node->at, env, pump, err);
     if (status != HF_OK)
         hf__node_finish(node);
     return status;
@@ -33,6 +36,7 @@ int hf__node_open(hf__node *node, const hf__redis_config *config, const hf_store
 void hf__node_finish(hf__node *node)
 {
     hf__news_close(node->news);
+    hf__lanes_close(node->lanes);
     hf__conn_free(node->conn);
     hf__at_finish(&node->at);
     *node = (hf__node){.conn = NULL};

@@ -22,6 +22,8 @@ typedef struct hf__node {
     hf__at    at;
     hf__conn *conn;
     hf__news *news;
+
+    struct hf__lanes *lanes; /* NULL: ?replicas= is not said */
 } hf__node;
 
 /* In two steps: made it knows where it is, and what doubts about that are told to (node->at) may be set; opened it is

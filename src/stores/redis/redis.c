@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "stores/redis/lanes.h"
 #include "stores/redis/look.h"
 
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
@@ -122,7 +123,7 @@ static int64_t redis_clock_us(hf_store *base)
 {
     hf__redis *store = (hf__redis *)base;
 
-    /* The nodes of a cluster have a clock each: ours is as good as any, and is put in terms of theirs when it is sent. */
+    /* The nodes of a cluster have a clock each: ours is put in terms of theirs when it is sent. */
     return store->cluster != NULL ? hf__now_us() : hf__now_us() + hf__conn_offset_us(store->node.conn);
 }
 
@@ -167,11 +168,11 @@ void hf__redis_node_leave(hf__redis *store, hf__node *node)
         hf__cluster_leave(store->cluster, node);
 }
 
-void hf__redis_drive(hf__redis *store, hf__node *node, const atomic_bool *finished, int64_t until_us)
+void hf__redis_drive(hf__redis *store, hf__conn *conn, const atomic_bool *finished, int64_t until_us)
 {
     if (store->cluster != NULL)
         hf__cluster_enter(store->cluster);
-    hf__conn_drive(node->conn, finished, until_us);
+    hf__conn_drive(conn, finished, until_us);
     if (store->cluster != NULL)
         hf__cluster_exit(store->cluster);
 }
@@ -201,6 +202,7 @@ static void moved(void *arg, const hf_error *why)
     hf__redis *store = arg;
 
     hf__conn_leave(store->node.conn, why);
+    hf__lanes_leave(store->node.lanes, why);
     hf__news_leave(store->node.news);
     hf__self_forgotten(&store->self);
 }

@@ -41,8 +41,8 @@ hf__node *hf__redis_node(hf__redis *store, const char *name, size_t name_len);
 hf__node *hf__redis_node_share(hf__redis *store, hf__node *node); /* one more for who has it */
 void      hf__redis_node_leave(hf__redis *store, hf__node *node);
 
-/* hf__conn_drive() on this node. */
-void hf__redis_drive(hf__redis *store, hf__node *node, const atomic_bool *finished, int64_t until_us);
+/* hf__conn_drive() on a node's connection. */
+void hf__redis_drive(hf__redis *store, hf__conn *conn, const atomic_bool *finished, int64_t until_us);
 
 /* The node's clock minus that of clock_us(). */
 int64_t hf__redis_offset_us(const hf__redis *store, const hf__node *node);
@@ -69,9 +69,13 @@ typedef struct hf__verb hf__verb;
 typedef void hf__verb_answer(hf__verb *verb, const redisReply *reply);
 
 struct hf__verb {
-    hf__trip          trip;
-    hf__redis        *store;
-    hf_request       *request;
+    hf__trip    trip;
+    hf__redis  *store;
+    hf_request *request;
+
+    hf__conn           *lane;    /* NULL: it goes over the node's connection */
+    struct hf__confirm *confirm; /* NULL: the attempt need not be confirmed, or it is none */
+
     const hf__script *script;
     hf__verb_answer  *answer;
     hf__text          text;
@@ -118,6 +122,12 @@ void hf__verb_drop(hf__verb *verb);
 
 /* Composes and sends it. From then on it belongs to its completion or to drive(). */
 void hf__verb_send(hf__verb *verb);
+
+/* The end: the request is its owner's again. */
+void hf__verb_complete(hf__verb *verb);
+
+/* verb->whole, when the script's text is wanted. */
+void hf__verb_resend(hf__verb *verb);
 
 /* drive() of a request that was sent. */
 void hf__verb_drive(hf_request *request);

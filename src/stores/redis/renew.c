@@ -108,7 +108,7 @@ static void item_fail(item *it, const redisReply *reply, const hf_error *err)
     if (err != NULL)
         b->request->err = *err;
     else if (reply->type == REDIS_REPLY_ERROR)
-        hf__trip_error(&it->trip, reply, &b->request->err);
+        hf__trip_error(&it->trip, NULL, reply, &b->request->err);
     else
         hf__answer_odd(it->trip.node->conn, &b->request->err);
 }
@@ -308,6 +308,6 @@ void hf__redis_renew_drive(hf_request *request)
 
     if (b == NULL)
         return;
-    hf__redis_drive(b->store, b->node, &b->finished, request->deadline_us);
+    hf__redis_drive(b->store, b->node->conn, &b->finished, request->deadline_us);
     batch_free(b);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asks a Redis cluster for its view of itself: one question at a time, over a connection of its own, to any node that is
- * known, masters and replicas. Where an answer is of no use the next node is asked the next time.
+ * Asks a Redis cluster for its view of itself: one question at a time, over a connection of its own, to any node that
+ * is known, masters and replicas. Where an answer is of no use the next node is asked the next time.
  *
  * Its answers come on the pump's thread, and are taken there. No locks: but for the first question, all is the pump's.
  */

@@ -29,8 +29,8 @@ typedef struct hf__slots {
     size_t          masters, count;
 } hf__slots;
 
-/* Reads the answer to CLUSTER SLOTS. A node that does not say where it is itself is where it was asked: at `asked`. False:
- * that is no such answer, or no memory. */
+/* Reads the answer to CLUSTER SLOTS. A node that does not say where it is itself is where it was asked: at `asked`.
+ * False: that is no such answer, or no memory. */
 bool hf__slots_read(hf__slots *slots, const redisReply *reply, const char *asked);
 void hf__slots_finish(hf__slots *slots);
 

@@ -159,6 +159,18 @@ static int64_t judge(hf__trip *trip, const redisReply *reply, const hf_error *er
     return DOWN_PAUSE_MS + pause_ms;
 }
 
+void hf__trip_learn(hf__trip *trip, const redisReply *reply)
+{
+    hf__redirect redirect = hf__redirect_read(reply);
+
+    if (trip->store->cluster == NULL || redirect.what == HF__REDIRECT_NONE)
+        return;
+    if (redirect.what == HF__REDIRECT_MOVED)
+        hf__redis_node_leave(trip->store, hf__cluster_follow(trip->store->cluster, &redirect, trip->node));
+    else if (redirect.what == HF__REDIRECT_DOWN)
+        hf__cluster_doubt(trip->store->cluster);
+}
+
 bool hf__trip_goes_on(hf__trip *trip, redisReply *reply, const hf_error *err)
 {
     hf__cluster *cluster = trip->store->cluster;
@@ -185,12 +197,12 @@ bool hf__trip_goes_on(hf__trip *trip, redisReply *reply, const hf_error *err)
     return true;
 }
 
-int hf__trip_error(const hf__trip *trip, const redisReply *reply, hf_error *err)
+int hf__trip_error(const hf__trip *trip, hf__conn *lane, const redisReply *reply, hf_error *err)
 {
     char said[160];
 
     if (trip->store->cluster == NULL || hf__redirect_read(reply).what == HF__REDIRECT_NONE)
-        return hf__answer_error(trip->node->conn, reply, err);
+        return hf__answer_error(lane != NULL ? lane : trip->node->conn, reply, err);
     hf__name_show(reply->str, reply->len, said, sizeof said); /* foreign text */
     return hf__fail(err, HF_EUNREACHABLE, "the Redis cluster did not serve the lock's slot in time (it says: %s)",
                     said);

@@ -54,11 +54,14 @@ void hf__trip_resend(hf__trip *trip);
 /* Until its owner's done() has set `landed`. */
 void hf__trip_drive(hf__trip *trip, int64_t until_us);
 
+/* For a done() whose trip cannot go on: takes in what the node says of where the slot is. */
+void hf__trip_learn(hf__trip *trip, const redisReply *reply);
+
 /* For a done(), with what came: true: the trip is not over; `reply` was taken. */
 bool hf__trip_goes_on(hf__trip *trip, redisReply *reply, const hf_error *err);
 
-/* What an error of the server means, as hf__answer_error(). */
-int hf__trip_error(const hf__trip *trip, const redisReply *reply, hf_error *err);
+/* What an error of the server means, as hf__answer_error(). `lane`: where it came from; NULL: the node's connection. */
+int hf__trip_error(const hf__trip *trip, hf__conn *lane, const redisReply *reply, hf_error *err);
 
 /* The time of a trip that waited has come: sends it, or ends it where its time is over. */
 void hf__trip_continue(hf__trip *trip);

@@ -12,12 +12,13 @@
 #include "base/error.h"
 #include "base/id.h"
 #include "stores/redis/answer.h"
+#include "stores/redis/confirm.h"
 #include "stores/redis/redis.h"
 
 /* Mostly enough; the text takes more when it must. With a name of 20 bytes a verb is then below 1,032 bytes, the most
  * that malloc() keeps lists by size for: above that each one is a search through the heap. */
 #define ROOM_FIXED 160 /* the head, owner, numbers */
-#define ROOM_KEY 39    /* of a key, beside the name */
+#define ROOM_KEY 37    /* of a key, beside the name */
 
 void hf__verb_drop(hf__verb *verb)
 {
@@ -28,7 +29,7 @@ void hf__verb_drop(hf__verb *verb)
 }
 
 /* The request is its owner's again; he may free it, and a driver the verb, as soon as he sees it. */
-static void verb_complete(hf__verb *verb)
+void hf__verb_complete(hf__verb *verb)
 {
     hf_request *request = verb->request;
     bool        driven = verb->driven;
@@ -71,9 +72,20 @@ static bool send_whole(hf__verb *verb)
     hf__resp_whole(&verb->whole, &verb->text, verb->script);
     if (verb->whole.failed)
         return false;
-    set_command(verb, &verb->whole);
-    hf__trip_resend(&verb->trip);
+    if (verb->confirm != NULL)
+        hf__confirm_again(verb->confirm);
+    else
+        hf__verb_resend(verb);
     return true;
+}
+
+void hf__verb_resend(hf__verb *verb)
+{
+    set_command(verb, &verb->whole);
+    if (verb->confirm != NULL)
+        hf__confirm_submit(verb->confirm, NULL, false);
+    else
+        hf__trip_resend(&verb->trip);
 }
 
 static void verb_done(hf__command *command, redisReply *reply, const hf_error *err)
@@ -85,20 +97,23 @@ static void verb_done(hf__command *command, redisReply *reply, const hf_error *e
         freeReplyObject(reply);
         return;
     }
-    if (hf__trip_goes_on(&verb->trip, reply, err))
+    if (verb->confirm != NULL)
+        hf__trip_learn(&verb->trip, reply); /* WAIT is on the same connection: it stays there */
+    else if (hf__trip_goes_on(&verb->trip, reply, err))
         return;
     if (reply == NULL) {
         request->err = *err;
         request->status = err->status;
     } else if (reply->type == REDIS_REPLY_ERROR) {
-        request->status = hf__trip_error(&verb->trip, reply, &request->err);
+        request->status = hf__trip_error(&verb->trip, verb->lane, reply, &request->err);
     } else {
         request->status = HF_OK;
         verb->answer(verb, reply);
     }
     if (reply != NULL)
         freeReplyObject(reply);
-    verb_complete(verb);
+    if (verb->confirm == NULL || !hf__confirm_answered(verb->confirm))
+        hf__verb_complete(verb);
 }
 
 static void fail_request(hf_request *request)
@@ -229,9 +244,10 @@ int64_t hf__redis_place_ms(const hf__redis *store, const hf_claim *claim)
 void hf__verb_send(hf__verb *verb)
 {
     hf__command *before;
+    bool         confirmed = verb->request->verb == HF_VERB_ATTEMPT && verb->trip.node->lanes != NULL;
 
     verb->compose(verb);
-    if (verb->text.failed) {
+    if (verb->text.failed || (confirmed && !hf__confirm_begin(verb))) {
         hf_request *request = verb->request;
         hf__verb_drop(verb);
         fail_request(request);
@@ -240,7 +256,10 @@ void hf__verb_send(hf__verb *verb)
     verb->sent_us = hf__now_us();
     before = hf__redis_self_due(verb->store, verb->sent_us, verb->request->deadline_us);
     set_command(verb, &verb->text);
-    hf__trip_send(&verb->trip, before, verb->driven);
+    if (verb->confirm != NULL)
+        hf__confirm_submit(verb->confirm, before, verb->driven);
+    else
+        hf__trip_send(&verb->trip, before, verb->driven);
 }
 
 int64_t hf__verb_not_after(const hf__verb *verb)
@@ -255,6 +274,9 @@ void hf__verb_drive(hf_request *request)
 
     if (verb == NULL)
         return;
-    hf__trip_drive(&verb->trip, request->deadline_us);
+    if (verb->lane == NULL)
+        hf__trip_drive(&verb->trip, request->deadline_us);
+    else
+        hf__redis_drive(verb->store, verb->lane, &verb->trip.landed, request->deadline_us);
     hf__verb_drop(verb);
 }

@@ -8,8 +8,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/id.h"
-#include "base/name.h"
 
 /* Whom a refused claim waits for. More than these are not watched: their leases tell. */
 #define WATCHED_AT_MOST 64
@@ -156,25 +154,9 @@ static void grant(hf__sql *sql, hf_request *request, const hf__place *place)
 /* Contract 13. Nothing of the claim stays. */
 static int conflict(hf__sql *sql, hf_request *request, const hf__place *other)
 {
-    char name[128];
-
-    hf__name_show(sql->name, sql->name_len, name, sizeof name);
     request->verdict.answer = HF_CONFLICTED;
-    if (other->kind == HF_KIND_SEMAPHORE)
-        hf__fail(&request->err, HF_ECONFLICT, "'%s' is in use as a semaphore with a limit of %lld", name,
-                 (long long)other->capacity);
-    else
-        hf__fail(&request->err, HF_ECONFLICT, "'%s' is in use as a %s", name,
-                 other->kind == HF_KIND_RW ? "reader/writer lock" : "mutex");
+    hf__sql_conflict_tell(other, sql->name, sql->name_len, &request->err);
     return tell_holder(sql, other, &request->verdict.holder);
-}
-
-/* Released, and kept for a while: it is nobody's any more, whatever comes late. */
-static bool was_released(const hf__place *place)
-{
-    static const hf_id nobody;
-
-    return place != NULL && hf__id_equal(&place->life.client, &nobody);
 }
 
 static int decide(hf__sql *sql, hf_request *request)
@@ -193,7 +175,7 @@ static int decide(hf__sql *sql, hf_request *request)
             return conflict(sql, request, other);
     }
     place = hf__queue_find(queue, &claim->id);
-    if (was_released(place))
+    if (hf__sql_was_released(place))
         return hf__fail(sql->err, HF_EUNREACHABLE, "the claim was released");
     fits = place != NULL ? hf__queue_granted(queue, place)
                          : hf__queue_fits(queue, hf__claim_capacity(claim), hf__claim_weight(claim));

@@ -23,15 +23,32 @@ typedef struct listed {
 } listed;
 
 struct hf__sql_list {
-    hf__sql *sql;
-    listed  *items;
-    size_t   count;
-    size_t   room;
-    int64_t  now_us;
-    bool     failed;
+    listed *items;
+    size_t  count;
+    size_t  room;
+    int64_t now_us;
+    bool    failed;
 };
 
-static bool add_row(void *arg, const hf__sql_value *columns, int count)
+hf__sql_list *hf__sql_list_new(void)
+{
+    return calloc(1, sizeof(hf__sql_list));
+}
+
+void hf__sql_list_restart(hf__sql_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i].name);
+    list->count = 0;
+    list->failed = false;
+}
+
+void hf__sql_list_now(hf__sql_list *list, int64_t now_us)
+{
+    list->now_us = now_us;
+}
+
+bool hf__sql_list_row(void *arg, const hf__sql_value *columns, int count)
 {
     hf__sql_list *list = arg;
     listed       *item;
@@ -56,9 +73,15 @@ static bool add_row(void *arg, const hf__sql_value *columns, int count)
         return false;
     memcpy(item->name, columns[NAME_COLUMN].bytes, item->name_len);
     item->name[item->name_len] = '\0';
-    item->holder.left_ms = hf__ms_until(item->place.expires_us, list->now_us);
     list->count++;
     return true;
+}
+
+int hf__sql_list_whole(const hf__sql_list *list, hf_error *err)
+{
+    if (!list->failed)
+        return HF_OK;
+    return hf__fail(err, HF_EEXHAUSTED, "out of memory after %zu claims of the list", list->count);
 }
 
 static int read_rows(hf__sql *sql, const hf_request *request, hf__sql_list *list)
@@ -70,17 +93,19 @@ static int read_rows(hf__sql *sql, const hf_request *request, hf__sql_list *list
         return status;
     now = HF__NUMBER(list->now_us);
     if (request->name != NULL)
-        status = sql->ops->run(sql->conn, HF__SQL_NAME, (hf__sql_value[]){name, now}, 2, add_row, list, NULL, sql->err);
+        status = sql->ops->run(sql->conn, HF__SQL_NAME, (hf__sql_value[]){name, now}, 2, hf__sql_list_row, list, NULL,
+                               sql->err);
     else
-        status = sql->ops->run(sql->conn, HF__SQL_ALL, &now, 1, add_row, list, NULL, sql->err);
-    if (status == HF_OK && list->failed)
-        status = hf__fail(sql->err, HF_EEXHAUSTED, "out of memory after %zu claims of the list", list->count);
-    return status;
+        status = sql->ops->run(sql->conn, HF__SQL_ALL, &now, 1, hf__sql_list_row, list, NULL, sql->err);
+    if (status == HF_OK)
+        status =
+            sql->ops->now(sql->conn, &list->now_us, sql->err); /* what was renewed before the read is not overstated */
+    return status == HF_OK ? hf__sql_list_whole(list, sql->err) : status;
 }
 
 int hf__sql_list_read(hf__sql *sql, hf_request *request, hf__sql_list **out)
 {
-    hf__sql_list *list = calloc(1, sizeof *list);
+    hf__sql_list *list = hf__sql_list_new();
     int           status;
 
     *out = list;
@@ -99,7 +124,7 @@ int hf__sql_list_read(hf__sql *sql, hf_request *request, hf__sql_list **out)
     return status;
 }
 
-static bool tell_one(const listed *item, int64_t position, const hf_request *request)
+static bool tell_one(const listed *item, int64_t position, int64_t now_us, const hf_request *request)
 {
     const hf__place *place = &item->place;
     hf_entry         entry = {.name = item->name,
@@ -113,6 +138,7 @@ static bool tell_one(const listed *item, int64_t position, const hf_request *req
                               .fence = place->ticket,
                               .holder = item->holder};
 
+    entry.holder.left_ms = hf__ms_until(place->expires_us, now_us);
     hf__id_hex(&place->id, entry.claim);
     return request->each(&entry, request->each_arg);
 }
@@ -135,7 +161,7 @@ void hf__sql_list_tell(const hf__sql_list *list, hf_request *request)
         sum += item->place.weight;
         if (sum > item->place.capacity)
             position++;
-        if (!tell_one(item, position, request))
+        if (!tell_one(item, position, list->now_us, request))
             return;
     }
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/id.h"
+#include "base/name.h"
 
 static int no_memory(hf_error *err)
 {
@@ -57,6 +59,26 @@ void hf__sql_holder_read(hf_holder *holder, const hf__sql_value *columns)
     copy_text(holder->note, sizeof holder->note, &columns[2]);
     holder->pid = columns[3].number;
     holder->since_ms = columns[4].number;
+}
+
+void hf__sql_conflict_tell(const hf__place *other, const char *name, size_t len, hf_error *err)
+{
+    char shown[128];
+
+    hf__name_show(name, len, shown, sizeof shown);
+    if (other->kind == HF_KIND_SEMAPHORE)
+        hf__fail(err, HF_ECONFLICT, "'%s' is in use as a semaphore with a limit of %lld", shown,
+                 (long long)other->capacity);
+    else
+        hf__fail(err, HF_ECONFLICT, "'%s' is in use as a %s", shown,
+                 other->kind == HF_KIND_RW ? "reader/writer lock" : "mutex");
+}
+
+bool hf__sql_was_released(const hf__place *place)
+{
+    static const hf_id nobody;
+
+    return place != NULL && hf__id_equal(&place->life.client, &nobody);
 }
 
 typedef struct loading {

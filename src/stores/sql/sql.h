@@ -127,6 +127,14 @@ int                         hf__sql_list_read(hf__sql *sql, hf_request *request,
 void                        hf__sql_list_tell(const hf__sql_list *list, hf_request *request);
 void                        hf__sql_list_free(hf__sql_list *list);
 
+/* The same in steps: an empty one (NULL: no memory), row by row (a hf__sql_row_fn, of the columns of HF__SQL_NAME), the
+ * store's time after them, and whether all of it found memory. */
+hf__sql_list *hf__sql_list_new(void);
+void          hf__sql_list_restart(hf__sql_list *list);
+void          hf__sql_list_now(hf__sql_list *list, int64_t now_us);
+bool          hf__sql_list_row(void *list, const hf__sql_value *columns, int count);
+int           hf__sql_list_whole(const hf__sql_list *list, hf_error *err);
+
 void hf__sql_finish(hf__sql *sql);
 
 /* ---- Between the files of this folder ------------------------------------------------------------------------- */
@@ -151,6 +159,12 @@ int hf__sql_remove(hf__sql *sql, hf__place *place);
 /* Deletes the claims of the dead among those in the way of `place` (NULL: of a claim behind all; `all`: anywhere),
  * until the ones in the way live. */
 int hf__sql_bury(hf__sql *sql, const hf__place *place, bool all);
+
+/* Contract 13: what the name is in use as, as a failure's sentence. */
+void hf__sql_conflict_tell(const hf__place *other, const char *name, size_t len, hf_error *err);
+
+/* Released, and kept for a while: it is nobody's any more, whatever comes late. NULL: false. */
+bool hf__sql_was_released(const hf__place *place);
 
 /* Takes the columns of HF__SQL_QUEUE. */
 void hf__sql_place_read(hf__place *place, const hf__sql_value *columns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of the C client, and what they answer. Answers come on its completion thread. */
+/* Calls of the C client, and what they answer. Answers come to whoever does the I/O (io.h), under the mutex. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ static hf__zk *enter(hf__zk_call *call, int rc, const struct Stat *stat)
 {
     hf__zk *zk = call->op->zk;
 
-    hf__zk_lock(zk);
+    hf__zk_enter(zk);
     call->rc = rc;
     if (rc == ZOK && stat != NULL)
         call->stat = *stat;
@@ -59,7 +59,7 @@ static hf__zk *enter(hf__zk_call *call, int rc, const struct Stat *stat)
 static void leave(hf__zk *zk, hf__zk_call *call)
 {
     hf__zk_op_answered(call);
-    hf__zk_unlock(zk);
+    hf__zk_leave(zk);
 }
 
 static void on_void(int rc, const void *data)
@@ -133,9 +133,15 @@ static void on_names(int rc, const struct String_vector *strings, const void *da
     leave(zk, call);
 }
 
+/* The C client has these two as variables of its own. */
+static char       world[] = "world", anyone[] = "anyone", auth[] = "auth", nobody[] = "";
+static struct ACL everybody[] = {{HF__ZK_ALL_RIGHTS, {world, anyone}}},
+                  ourselves[] = {{HF__ZK_ALL_RIGHTS, {auth, nobody}}};
+static struct ACL_vector open_to_all = {1, everybody}, open_to_us = {1, ourselves};
+
 static struct ACL_vector *acl_of(const hf__zk *zk)
 {
-    return zk->config.digest != NULL ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+    return zk->config.digest != NULL ? &open_to_us : &open_to_all;
 }
 
 hf__zk_call *hf__zk_create(hf__zk_op *op, const char *path, const char *data, size_t len, int mode)
@@ -143,8 +149,8 @@ hf__zk_call *hf__zk_create(hf__zk_op *op, const char *path, const char *data, si
     hf__zk_call *call = add(op);
 
     return sent(call, !is_open(call) ? ZCLOSING
-                                     : zoo_acreate2(op->zk->handle, path, data != NULL ? data : "", (int)len,
-                                                    acl_of(op->zk), mode, on_created, call));
+                                     : hf__zk_c.zoo_acreate2(op->zk->handle, path, data != NULL ? data : "", (int)len,
+                                                             acl_of(op->zk), mode, on_created, call));
 }
 
 hf__zk_call *hf__zk_create_claim(hf__zk_op *op, const char *dir, int role, const char *data, size_t len)
@@ -163,8 +169,8 @@ hf__zk_call *hf__zk_create_claim(hf__zk_op *op, const char *dir, int role, const
     if (!is_open(call))
         rc = ZCLOSING;
     else if (path != NULL)
-        rc = zoo_acreate2(op->zk->handle, path, data, (int)len, acl_of(op->zk), ZOO_EPHEMERAL_SEQUENTIAL, on_created,
-                          call);
+        rc = hf__zk_c.zoo_acreate2(op->zk->handle, path, data, (int)len, acl_of(op->zk),
+                                   HF__ZK_EPHEMERAL_SEQUENTIAL_NODE, on_created, call);
     free(path);
     return sent(call, rc);
 }
@@ -173,14 +179,14 @@ hf__zk_call *hf__zk_delete(hf__zk_op *op, const char *path)
 {
     hf__zk_call *call = add(op);
 
-    return sent(call, !is_open(call) ? ZCLOSING : zoo_adelete(op->zk->handle, path, -1, on_void, call));
+    return sent(call, !is_open(call) ? ZCLOSING : hf__zk_c.zoo_adelete(op->zk->handle, path, -1, on_void, call));
 }
 
 hf__zk_call *hf__zk_exists(hf__zk_op *op, const char *path)
 {
     hf__zk_call *call = add(op);
 
-    return sent(call, !is_open(call) ? ZCLOSING : zoo_aexists(op->zk->handle, path, 0, on_stat, call));
+    return sent(call, !is_open(call) ? ZCLOSING : hf__zk_c.zoo_aexists(op->zk->handle, path, 0, on_stat, call));
 }
 
 static void set_watch(hf__zk_call *call, hf__zk_watch *watch)
@@ -194,17 +200,19 @@ hf__zk_call *hf__zk_get(hf__zk_op *op, const char *path, hf__zk_watch *watch)
     hf__zk_call *call = add(op);
 
     if (watch == NULL)
-        return sent(call, !is_open(call) ? ZCLOSING : zoo_aget(op->zk->handle, path, 0, on_data, call));
+        return sent(call, !is_open(call) ? ZCLOSING : hf__zk_c.zoo_aget(op->zk->handle, path, 0, on_data, call));
     set_watch(call, watch);
-    return sent(call,
-                !is_open(call) ? ZCLOSING : zoo_awget(op->zk->handle, path, hf__zk_watch_fired, watch, on_data, call));
+    return sent(call, !is_open(call)
+                          ? ZCLOSING
+                          : hf__zk_c.zoo_awget(op->zk->handle, path, hf__zk_watch_fired, watch, on_data, call));
 }
 
 hf__zk_call *hf__zk_set(hf__zk_op *op, const char *path, const char *data, size_t len)
 {
     hf__zk_call *call = add(op);
 
-    return sent(call, !is_open(call) ? ZCLOSING : zoo_aset(op->zk->handle, path, data, (int)len, -1, on_stat, call));
+    return sent(call,
+                !is_open(call) ? ZCLOSING : hf__zk_c.zoo_aset(op->zk->handle, path, data, (int)len, -1, on_stat, call));
 }
 
 hf__zk_call *hf__zk_children(hf__zk_op *op, const char *path, hf__zk_watch *watch)
@@ -212,18 +220,19 @@ hf__zk_call *hf__zk_children(hf__zk_op *op, const char *path, hf__zk_watch *watc
     hf__zk_call *call = add(op);
 
     if (watch == NULL)
-        return sent(call, !is_open(call) ? ZCLOSING : zoo_aget_children(op->zk->handle, path, 0, on_names, call));
+        return sent(call,
+                    !is_open(call) ? ZCLOSING : hf__zk_c.zoo_aget_children(op->zk->handle, path, 0, on_names, call));
     set_watch(call, watch);
-    return sent(call, !is_open(call)
-                          ? ZCLOSING
-                          : zoo_awget_children(op->zk->handle, path, hf__zk_watch_fired, watch, on_names, call));
+    return sent(call, !is_open(call) ? ZCLOSING
+                                     : hf__zk_c.zoo_awget_children(op->zk->handle, path, hf__zk_watch_fired, watch,
+                                                                   on_names, call));
 }
 
 hf__zk_call *hf__zk_sync(hf__zk_op *op, const char *path)
 {
     hf__zk_call *call = add(op);
 
-    return sent(call, !is_open(call) ? ZCLOSING : zoo_async(op->zk->handle, path, on_string, call));
+    return sent(call, !is_open(call) ? ZCLOSING : hf__zk_c.zoo_async(op->zk->handle, path, on_string, call));
 }
 
 void hf__zk_create_folder(hf__zk_op *op, const char *path)
@@ -231,9 +240,9 @@ void hf__zk_create_folder(hf__zk_op *op, const char *path)
     hf__zk_call *call = add(op);
 
     call->optional = true;
-    sent(call, !is_open(call)
-                   ? ZCLOSING
-                   : zoo_acreate2(op->zk->handle, path, "", 0, acl_of(op->zk), ZOO_CONTAINER, on_created, call));
+    sent(call, !is_open(call) ? ZCLOSING
+                              : hf__zk_c.zoo_acreate2(op->zk->handle, path, "", 0, acl_of(op->zk),
+                                                      HF__ZK_CONTAINER_NODE, on_created, call));
 }
 
 size_t hf__zk_depth(const char *path)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "stores/zookeeper/drive.h"
-#include "stores/zookeeper/libcalls.h"
 
 typedef struct checked {
     int64_t session_ms;
@@ -70,7 +69,7 @@ static void looked(hf__zk_op *op)
         return;
     }
     snprintf(path, sizeof path, "%.1000s/holdfast-check-%016" PRIx64, op->zk->config.root, op->zk->session);
-    hf__zk_create(op, path, NULL, 0, ZOO_EPHEMERAL);
+    hf__zk_create(op, path, NULL, 0, HF__ZK_EPHEMERAL_NODE);
     hf__zk_delete(op, path);
     hf__zk_batch_sent(op);
 }
@@ -129,7 +128,7 @@ void hf__zk_check_tell(hf__zk_op *op, const hf_request *request)
     if (op->zk->config.digest == NULL &&
         !tell(request, 1, "access", "no user and password: nodes are open to everybody who can reach the servers"))
         return;
-    if (!hf__zk_libcalls_lead())
+    if (!hf__zk_c.is_led)
         tell(
             request, 1, "descriptors",
             "the client library is not a shared one, so its sockets cannot be kept from programs that this one starts");

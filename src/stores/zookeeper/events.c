@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the C client tells of the session. On its completion thread: nothing here blocks. */
+/* What the C client tells of the session. Nothing here blocks. */
 #include <stdio.h>
 
 #include <utlist.h>
@@ -23,8 +23,8 @@ void hf__zk_session_begun(hf__zk *zk)
 {
     bool again = zk->session != 0;
 
-    zk->session = zoo_client_id(zk->handle)->client_id;
-    zk->session_ms = zoo_recv_timeout(zk->handle);
+    zk->session = hf__zk_c.zoo_client_id(zk->handle)->client_id;
+    zk->session_ms = hf__zk_c.zoo_recv_timeout(zk->handle);
     zk->connected = true;
     pthread_cond_broadcast(&zk->moved);
     resume(zk);
@@ -54,27 +54,26 @@ void hf__zk_session_event(zhandle_t *handle, int type, int state, const char *pa
 
     (void)path;
     (void)handle;
-    if (type != ZOO_SESSION_EVENT)
+    if (type != HF__ZK_SESSION_EVENT)
         return;
-    hf__zk_lock(zk);
+    hf__zk_enter(zk);
     if (zk->closing) {
         zk->connected = false;
     } else if (zk->expired) {
         zk->connected = false; /* its handle is about to be closed */
-    } else if (state == ZOO_CONNECTED_STATE && zk->handle == NULL) {
-        zk->early = true; /* the call that makes the handle has not returned, and is yet to give the credentials */
-    } else if (state == ZOO_CONNECTED_STATE) {
+    } else if (state == HF__ZK_CONNECTED_STATE) {
         hf__zk_session_begun(zk);
-    } else if (state == ZOO_EXPIRED_SESSION_STATE) {
+    } else if (state == HF__ZK_EXPIRED_STATE) {
         ended(zk);
-    } else if (state == ZOO_AUTH_FAILED_STATE) {
+    } else if (state == HF__ZK_AUTH_FAILED_STATE) {
         zk->refused = true;
         ended(zk);
         pthread_cond_broadcast(&zk->moved);
     } else {
         zk->connected = false;
+        hf__loop_wake(&zk->link); /* the servers may have moved */
     }
-    hf__zk_unlock(zk);
+    hf__zk_leave(zk);
 }
 
 /* Of a session that is over the server has removed all nodes. Whoever held is to look, whoever waited to ask again. */

@@ -11,12 +11,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "stores/zookeeper/libcalls.h"
-#include "stores/zookeeper/store.h"
+#include "stores/zookeeper/hosts.h"
+#include "stores/zookeeper/io.h"
 
 #define TRUST_PART 4
 #define REFUSED_MS 2000 /* after the servers refused the credentials */
 #define RETRY_MS 200    /* between tries to make a handle (a name that does not resolve) */
+#define RESOLVE_MS 5000 /* between looks at what the names mean, while there is no connection */
 
 int64_t hf__zk_trust_ms(const hf__zk *zk)
 {
@@ -40,7 +41,7 @@ static void log_line(const char *message)
 
 static void quiet(void)
 {
-    zoo_set_debug_level(is_traced() ? ZOO_LOG_LEVEL_INFO : (ZooLogLevel)0);
+    hf__zk_c.zoo_set_debug_level(is_traced() ? ZOO_LOG_LEVEL_INFO : (ZooLogLevel)0);
 }
 
 /* What the server makes of credentials shows itself by an event, or in the answers. */
@@ -50,26 +51,38 @@ static void authenticated(int rc, const void *data)
 
     if (rc != ZAUTHFAILED)
         return;
-    hf__zk_lock(zk);
+    hf__zk_enter(zk);
     zk->refused = true;
     pthread_cond_broadcast(&zk->moved);
-    hf__zk_unlock(zk);
+    hf__zk_leave(zk);
 }
 
-static void connect_handle(hf__zk *zk)
+/* A handle connects when somebody does its I/O. */
+static zhandle_t *make_handle(hf__zk *zk, const char *addresses)
 {
-    zhandle_t *handle = zookeeper_init2(zk->config.hosts, hf__zk_session_event, zk->config.session_ms, NULL, zk,
-                                        ZOO_NO_LOG_CLIENTENV, log_line);
+    zhandle_t *handle = hf__zk_c.zookeeper_init2(addresses, hf__zk_session_event, zk->config.session_ms, NULL, zk,
+                                                 ZOO_NO_LOG_CLIENTENV, log_line);
 
-    if (handle != NULL && zk->config.digest != NULL)
-        zoo_add_auth(handle, "digest", zk->config.digest, (int)strlen(zk->config.digest), authenticated, zk);
+    if (handle == NULL)
+        return NULL;
+    hf__zk_c.zoo_set_servers_resolution_delay(handle, -1);
+    if (zk->config.digest != NULL)
+        hf__zk_c.zoo_add_auth(handle, "digest", zk->config.digest, (int)strlen(zk->config.digest), authenticated, zk);
+    return handle;
+}
+
+static void open_handle(hf__zk *zk)
+{
+    char      *addresses = hf__zk_hosts_resolve(zk->config.hosts);
+    zhandle_t *handle = addresses != NULL ? make_handle(zk, addresses) : NULL;
+
+    free(zk->addresses);
+    zk->addresses = addresses;
     hf__zk_lock(zk);
     zk->handle = handle;
     zk->opening = handle == NULL;
-    if (zk->early)
-        hf__zk_session_begun(zk);
-    zk->early = false;
     hf__zk_unlock(zk);
+    hf__loop_wake(&zk->clock);
 }
 
 /* The handle's outstanding calls complete in here, with ZCLOSING. */
@@ -78,18 +91,40 @@ static void close_handle(hf__zk *zk)
     zhandle_t *handle;
 
     hf__zk_lock(zk);
-    handle = zk->handle;
-    zk->handle = NULL;
-    zk->connected = false;
+    handle = hf__zk_io_take_handle(zk);
     hf__zk_unlock(zk);
     if (handle != NULL)
-        zookeeper_close(handle);
+        hf__zk_c.zookeeper_close(handle);
     hf__zk_lock(zk);
     hf__zk_session_ended(zk);
     hf__zk_watches_drop(zk);
     zk->expired = false;
     zk->opening = true;
     hf__zk_unlock(zk);
+}
+
+/* Names may have come to mean other addresses since. The C client keeps its session when it is told new ones. */
+static int64_t look_for_servers(hf__zk *zk)
+{
+    char *addresses;
+    bool  apart;
+
+    hf__zk_lock(zk);
+    apart = zk->handle != NULL && !zk->connected && !zk->expired && !zk->closing;
+    hf__zk_unlock(zk);
+    if (!apart)
+        return HF_NEVER_US;
+    addresses = hf__zk_hosts_resolve(zk->config.hosts);
+    if (addresses != NULL && strcmp(addresses, zk->addresses) != 0) {
+        free(zk->addresses);
+        zk->addresses = addresses;
+        hf__zk_lock(zk);
+        hf__zk_c.zoo_set_servers(zk->handle, addresses);
+        hf__zk_unlock(zk);
+    } else {
+        free(addresses);
+    }
+    return hf__after_ms(hf__now_us(), RESOLVE_MS);
 }
 
 static int64_t link_step(void *arg)
@@ -111,14 +146,14 @@ static int64_t link_step(void *arg)
     opening = zk->opening && !zk->closing;
     hf__zk_unlock(zk);
     if (opening)
-        connect_handle(zk);
+        open_handle(zk);
     hf__zk_lock(zk);
     opening = zk->opening && !zk->closing;
     hf__zk_unlock(zk);
-    return opening ? hf__after_ms(hf__now_us(), RETRY_MS) : HF_NEVER_US;
+    return opening ? hf__after_ms(hf__now_us(), RETRY_MS) : look_for_servers(zk);
 }
 
-/* What is due: ops whose time is over, leases that have run out. */
+/* What is due: ops whose time is over, leases that have run out, and what came that nobody fetches. */
 static int64_t clock_step(void *arg)
 {
     hf__zk    *zk = arg;
@@ -132,8 +167,8 @@ static int64_t clock_step(void *arg)
         hf__zk_op_expire((hf__zk_op *)((char *)top - offsetof(hf__zk_op, deadline)));
     while ((top = hf__heap_top(&zk->leases)) != NULL && top->at_us <= now_us)
         hf__zk_bury(zk, (hf__zk_claim *)((char *)top - offsetof(hf__zk_claim, lease)));
-    next_us = HF_NEVER_US;
-    if ((top = hf__heap_top(&zk->deadlines)) != NULL)
+    next_us = hf__zk_io_pump(zk);
+    if ((top = hf__heap_top(&zk->deadlines)) != NULL && top->at_us < next_us)
         next_us = top->at_us;
     if ((top = hf__heap_top(&zk->leases)) != NULL && top->at_us < next_us)
         next_us = top->at_us;
@@ -164,7 +199,10 @@ int hf__zk_link_open(hf__zk *zk, hf_error *err)
     bool connected;
     int  result;
 
-    hf__zk_libcalls_lead();
+    if (!hf__zk_clib_load())
+        return hf__fail(err, HF_EUNSUPPORTED,
+                        "the library libzookeeper_st.so.2 is not there; Debian has it in the package "
+                        "libzookeeper-st2");
     quiet();
     zk->opening = true;
     hf__loop_init(&zk->clock, clock_step, zk);

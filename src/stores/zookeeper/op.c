@@ -8,11 +8,23 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "stores/zookeeper/store.h"
+#include "stores/zookeeper/io.h"
 
 void hf__zk_lock(hf__zk *zk)
 {
     pthread_mutex_lock(&zk->mutex);
+}
+
+void hf__zk_enter(hf__zk *zk)
+{
+    if (zk->handle == NULL)
+        hf__zk_lock(zk);
+}
+
+void hf__zk_leave(hf__zk *zk)
+{
+    if (zk->handle == NULL)
+        hf__zk_unlock(zk);
 }
 
 static void mail_put(hf__zk *zk, hf__zk_mail *mail)
@@ -100,9 +112,9 @@ hf__zk_op *hf__zk_op_new(hf__zk *zk, hf_request *request, hf__zk_step *start, bo
     op->room = HF__ZK_FEW;
     DL_APPEND(zk->ops, op);
     op->driven = driven;
-    if (driven)
+    if (request != NULL)
         request->store_data = op;
-    else if (request != NULL)
+    if (request != NULL && !driven)
         set_deadline(zk, op, request->deadline_us);
     return op;
 }
@@ -203,9 +215,14 @@ static void go_on(hf__zk_op *op)
 
 void hf__zk_batch_sent(hf__zk_op *op)
 {
+    hf__zk *zk = op->zk;
+    bool    fetched = op->request != NULL && (op->driven || op->request->driven);
+
     op->sending = false;
     if (op->pending == 0)
         go_on(op);
+    else if (!fetched)
+        hf__zk_io_expect(zk);
 }
 
 /* Is it certain that this call was not, and will not be, carried out? */
@@ -264,6 +281,11 @@ static void complete(hf__zk_op *op)
 
     if (request == NULL)
         return;
+    if (request->driven)
+        request->store_data = NULL; /* for who is yet to drive */
+    if (op->driver != NULL)
+        hf__zk_io_finish(op->driver);
+    op->driver = NULL;
     op->mail->request = request;
     mail_put(op->zk, op->mail);
     op->mail = NULL;
@@ -276,7 +298,8 @@ void hf__zk_op_done(hf__zk_op *op)
 {
     if (op->driven) {
         op->failed = true;
-        pthread_cond_broadcast(&op->zk->moved);
+        if (op->driver != NULL)
+            hf__zk_io_finish(op->driver);
         return;
     }
     complete(op);
@@ -302,6 +325,7 @@ void hf__zk_op_fail(hf__zk_op *op, int status, const char *format, ...)
 void hf__zk_op_let_go(hf__zk_op *op)
 {
     op->driven = false;
+    op->driver = NULL;
     op->request = NULL;
     hf__zk_op_unpark(op);
     if (op->pending == 0)
@@ -332,14 +356,15 @@ void hf__zk_op_fail_rc(hf__zk_op *op, int rc)
     const char *hosts = op->zk->config.hosts;
 
     if (hf__zk_is_lost(rc))
-        hf__zk_op_fail(op, HF_EUNREACHABLE, "the connection to ZooKeeper at %.150s broke: %s", hosts, zerror(rc));
+        hf__zk_op_fail(op, HF_EUNREACHABLE, "the connection to ZooKeeper at %.150s broke: %s", hosts,
+                       hf__zk_c.zerror(rc));
     else if (rc == ZNOAUTH || rc == ZAUTHFAILED || rc == ZINVALIDACL)
         hf__zk_op_fail(op, HF_EREFUSED,
                        "ZooKeeper at %.150s: the node's access list does not allow this (%s); give the user and "
                        "password that own it: zookeeper://user:password@host",
-                       hosts, zerror(rc));
+                       hosts, hf__zk_c.zerror(rc));
     else
-        hf__zk_op_fail(op, HF_EREFUSED, "ZooKeeper at %.150s refused: %s", hosts, zerror(rc));
+        hf__zk_op_fail(op, HF_EREFUSED, "ZooKeeper at %.150s refused: %s", hosts, hf__zk_c.zerror(rc));
 }
 
 int hf__zk_batch_rc(const hf__zk_op *op)

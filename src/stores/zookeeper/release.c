@@ -254,7 +254,7 @@ static void create_reader(hf__zk_op *op)
     op->note_len = hf__zk_note_write(op->zk->base.env, &as_reader, op->note);
     if (!hf__zk_batch(op, 1, turned))
         return;
-    hf__zk_create(op, op->state, op->note, op->note_len, ZOO_EPHEMERAL);
+    hf__zk_create(op, op->state, op->note, op->note_len, HF__ZK_EPHEMERAL_NODE);
     hf__zk_batch_sent(op);
 }
 

@@ -2,10 +2,11 @@
 /*
  * The state of a ZooKeeper store, and how its parts meet.
  *
- * Threads: callers begin verbs; the C client's completion thread brings answers and events; "hf-zk-clock" ends requests
- * whose time is over and leases that have run out; "hf-zk-link" opens and closes handles of the C client, which may
- * take long. All share `mutex`, which is never held while done() or post() run: what is to be told is kept in the
- * outbox until hf__zk_unlock(). The C client is called under the mutex: its asynchronous calls only queue.
+ * Threads: callers begin verbs and fetch the answers (io.h); "hf-zk-clock" fetches what nobody else does, and ends
+ * requests whose time is over and leases that have run out; "hf-zk-link" opens and closes handles of the C client,
+ * which may take long. All share `mutex`, which is never held while done() or post() run: what is to be told is kept in
+ * the outbox until hf__zk_unlock(). The C client is called under the mutex, and so calls back under it: none of its
+ * calls waits.
  *
  * A *claim* is what this client has, or may have, in the server for one claim of the core's. An *op* is a verb on its
  * way: a chain of batches of calls to the server. An op whose request has been answered, because its time was over,
@@ -18,23 +19,22 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define THREADED 1
-#include <zookeeper/zookeeper.h>
-
 #include <holdfast/store.h>
 
 #include "base/heap.h"
 #include "base/loop.h"
 #include "base/table.h"
+#include "stores/zookeeper/clib.h"
 #include "stores/zookeeper/config.h"
 #include "stores/zookeeper/note.h"
 #include "stores/zookeeper/queue.h"
 
-typedef struct hf__zk       hf__zk;
-typedef struct hf__zk_claim hf__zk_claim;
-typedef struct hf__zk_op    hf__zk_op;
-typedef struct hf__zk_call  hf__zk_call;
-typedef struct hf__zk_watch hf__zk_watch;
+typedef struct hf__zk        hf__zk;
+typedef struct hf__zk_claim  hf__zk_claim;
+typedef struct hf__zk_op     hf__zk_op;
+typedef struct hf__zk_call   hf__zk_call;
+typedef struct hf__zk_watch  hf__zk_watch;
+typedef struct hf__zk_driver hf__zk_driver;
 
 /* What may be told only without the mutex. */
 typedef struct hf__zk_mail {
@@ -50,7 +50,8 @@ struct hf__zk {
     pthread_mutex_t mutex; /* of all that follows */
     pthread_cond_t  moved; /* the session's state */
     zhandle_t      *handle;
-    bool            connected, expired, refused, closing, opening, early;
+    bool            connected, expired, refused, closing, opening;
+    char           *addresses;  /* that the handle's hosts were resolved to; the link's */
     int64_t         session;    /* its id; 0: none yet */
     int64_t         session_ms; /* negotiated */
     unsigned        sessions;   /* had so far */
@@ -61,11 +62,21 @@ struct hf__zk {
     hf__zk_claim   *claims;    /* by id */
     hf__zk_watch   *watches;   /* by path; of this session */
     hf__zk_op      *ops, *parked;
+    bool            leading; /* a thread waits for the socket, or handles what came */
+    bool            led;     /* by a caller, since the clock's thread looked last */
+    bool            pumping; /* the clock's thread watches the socket */
+    unsigned        inside;  /* drivers */
+    hf__zk_driver  *followers;
     hf__zk_mail    *outbox, **outbox_end;
 };
 
 void hf__zk_lock(hf__zk *zk);
 void hf__zk_unlock(hf__zk *zk); /* and delivers the outbox */
+
+/* Around what the C client calls back: only from zookeeper_close(), when there is no handle, it comes without the
+ * mutex. */
+void hf__zk_enter(hf__zk *zk);
+void hf__zk_leave(hf__zk *zk);
 
 /* Under the mutex: news of one claim, or of everything. */
 void hf__zk_post_claim(hf__zk *zk, const hf_id *claim);
@@ -208,23 +219,24 @@ typedef void hf__zk_step(hf__zk_op *op);
 #define HF__ZK_FEW 8
 
 struct hf__zk_op {
-    hf__zk       *zk;
-    hf__zk_op    *prev, *next;               /* all */
-    hf__zk_op    *parked_prev, *parked_next; /* until the session is there; or until a claim is buried */
-    hf__zk_op   **list;                      /* where it is parked; NULL: nowhere */
-    hf__zk_mail  *mail;                      /* made beforehand: completing a request must not need memory */
-    hf_request   *request;                   /* NULL: answered, or the store's own */
-    bool          own;                       /* the store's own: goes on without a request */
-    bool          driven, ready, failed;     /* a thread waits in drive() for it to be ready, or to have failed */
-    hf__zk_claim *claim;                     /* a reference */
-    hf__zk_step  *start, *step;
-    hf__timer     deadline;
-    int64_t       session; /* that the batch was sent in */
-    hf__zk_call  *calls, few[HF__ZK_FEW];
-    size_t        count, room, pending;
-    bool          sending;
-    unsigned      tries;
-    void         *state; /* the verb's own; freed with it */
+    hf__zk        *zk;
+    hf__zk_op     *prev, *next;               /* all */
+    hf__zk_op     *parked_prev, *parked_next; /* until the session is there; or until a claim is buried */
+    hf__zk_op    **list;                      /* where it is parked; NULL: nowhere */
+    hf__zk_mail   *mail;                      /* made beforehand: completing a request must not need memory */
+    hf_request    *request;                   /* NULL: answered, or the store's own */
+    bool           own;                       /* the store's own: goes on without a request */
+    bool           driven, ready, failed;     /* a thread waits in drive() for it to be ready, or to have failed */
+    hf__zk_driver *driver;                    /* NULL: none yet, or none */
+    hf__zk_claim  *claim;                     /* a reference */
+    hf__zk_step   *start, *step;
+    hf__timer      deadline;
+    int64_t        session; /* that the batch was sent in */
+    hf__zk_call   *calls, few[HF__ZK_FEW];
+    size_t         count, room, pending;
+    bool           sending;
+    unsigned       tries;
+    void          *state; /* the verb's own; freed with it */
     void (*free_state)(void *state);
     /* attempts */
     hf_claim    wish;

@@ -88,14 +88,14 @@ void hf__zk_watch_fired(zhandle_t *handle, int type, int state, const char *path
     (void)handle;
     (void)state;
     (void)path;
-    if (type == ZOO_SESSION_EVENT)
+    if (type == HF__ZK_SESSION_EVENT)
         return;
     zk = watch->zk;
-    hf__zk_lock(zk);
+    hf__zk_enter(zk);
     watch->armed = false;
     tell(watch);
     drop_if_idle(watch);
-    hf__zk_unlock(zk);
+    hf__zk_leave(zk);
 }
 
 void hf__zk_watches_drop(hf__zk *zk)

@@ -2,11 +2,13 @@
 /* The store: its operations, and who drives what. */
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "stores/zookeeper/drive.h"
+#include "stores/zookeeper/io.h"
 
 static int zookeeper_open(hf_store *base, const hf_url *url, hf_error *err)
 {
@@ -27,6 +29,7 @@ static int zookeeper_open(hf_store *base, const hf_url *url, hf_error *err)
     hf__heap_finish(&zk->leases);
     pthread_cond_destroy(&zk->moved);
     pthread_mutex_destroy(&zk->mutex);
+    free(zk->addresses);
     hf__zk_config_finish(&zk->config);
     return status;
 }
@@ -36,9 +39,16 @@ static void zookeeper_close_store(hf_store *base)
 {
     hf__zk       *zk = (hf__zk *)base;
     hf__zk_claim *claim, *next;
+    hf__zk_op    *op, *following;
 
     hf__zk_link_close(zk);
     hf__zk_lock(zk);
+    DL_FOREACH_SAFE (zk->ops, op, following)
+        if (op->driven)
+            hf__zk_op_fail(op, HF_ECLOSED, "the client was closed");
+        else
+            hf__zk_op_expire(op);
+    hf__zk_io_await_drivers(zk);
     while (zk->ops != NULL)
         hf__zk_op_expire(zk->ops);
     HASH_ITER (hh, zk->claims, claim, next)
@@ -48,6 +58,7 @@ static void zookeeper_close_store(hf_store *base)
     hf__heap_finish(&zk->leases);
     pthread_cond_destroy(&zk->moved);
     pthread_mutex_destroy(&zk->mutex);
+    free(zk->addresses);
     hf__zk_config_finish(&zk->config);
 }
 
@@ -69,7 +80,8 @@ static hf__zk_step *start_of(const hf_request *request)
     }
 }
 
-static bool is_driven(const hf_request *request)
+/* Verbs that tell the caller what they gathered. */
+static bool is_told(const hf_request *request)
 {
     return request->verb == HF_VERB_LIST || request->verb == HF_VERB_CHECK;
 }
@@ -83,7 +95,7 @@ static void zookeeper_begin(hf_store *base, hf_request *request)
     request->status = HF_OK;
     request->store_data = NULL;
     hf__zk_lock(zk);
-    op = hf__zk_op_new(zk, request, start_of(request), is_driven(request));
+    op = hf__zk_op_new(zk, request, start_of(request), is_told(request));
     begun = op != NULL;
     if (begun)
         hf__zk_op_run(op);
@@ -97,7 +109,8 @@ static void zookeeper_begin(hf_store *base, hf_request *request)
 void hf__zk_drive_ready(hf__zk_op *op)
 {
     op->ready = true;
-    pthread_cond_broadcast(&op->zk->moved);
+    if (op->driver != NULL)
+        hf__zk_io_finish(op->driver);
 }
 
 static void tell(hf__zk_op *op, const hf_request *request)
@@ -109,34 +122,50 @@ static void tell(hf__zk_op *op, const hf_request *request)
 }
 
 /* A driven op belongs to its driver: once it is ready nobody else touches it, and it is freed when he lets it go. */
-void hf__zk_drive(hf_store *base, hf_request *request)
+static void drive_and_tell(hf__zk *zk, hf__zk_op *op, hf_request *request)
 {
-    hf__zk    *zk = (hf__zk *)base;
-    hf__zk_op *op = request->store_data;
-    bool       ready;
+    hf__zk_driver driver = {.finished = op->ready || op->failed};
+    bool          ready;
 
-    if (!is_driven(request) || op == NULL)
-        return;
-    hf__zk_lock(zk);
-    while (!op->ready && !op->failed && hf__now_us() < request->deadline_us)
-        hf__cond_wait_until(&zk->moved, &zk->mutex, request->deadline_us);
+    op->driver = &driver;
+    hf__zk_io_drive(zk, &driver, request->deadline_us);
+    op->driver = NULL;
     ready = op->ready;
     if (!ready && !op->failed)
         request->status =
             hf__fail(&request->err, HF_EUNREACHABLE, "ZooKeeper at %.150s did not answer in time", zk->config.hosts);
-    if (!ready)
-        hf__zk_op_let_go(op);
-    hf__zk_unlock(zk);
     if (ready) {
+        hf__zk_unlock(zk);
         tell(op, request);
         hf__zk_lock(zk);
-        hf__zk_op_let_go(op);
-        hf__zk_unlock(zk);
     }
+    hf__zk_op_let_go(op);
+    hf__zk_unlock(zk);
     request->done(request);
 }
 
-/* The C client has threads of its own, whoever dozes. */
+void hf__zk_drive(hf_store *base, hf_request *request)
+{
+    hf__zk       *zk = (hf__zk *)base;
+    hf__zk_driver driver = {0};
+    hf__zk_op    *op;
+
+    hf__zk_lock(zk);
+    op = request->store_data; /* NULL: it is done */
+    if (op != NULL && op->driven) {
+        drive_and_tell(zk, op, request);
+        return;
+    }
+    if (op != NULL) {
+        op->driver = &driver;
+        hf__zk_io_drive(zk, &driver, request->deadline_us);
+        if (!driver.finished)
+            hf__zk_op_expire(op);
+    }
+    hf__zk_unlock(zk);
+}
+
+/* What changes is heard by the clock's thread, whoever dozes. */
 static void zookeeper_watch(hf_store *base, hf_claim *wish, bool dozes)
 {
     hf__zk       *zk = (hf__zk *)base;
