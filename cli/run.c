@@ -69,15 +69,19 @@ static const char *note_of(const struct run_options *options)
 static int open_store(struct run *run)
 {
     hf_error          err;
-    char             *inherited = secret_take_environment();
-    char             *url = run->options.store != NULL ? run->options.store : inherited;
+    char             *inherited = secret_take_environment(); /* in any case: the command is not to inherit it */
     hf_client_options options = HF_CLIENT_OPTIONS_INIT;
 
+    if (run->options.store == NULL)
+        run->options.store = inherited;
+    else
+        secret_free(inherited);
+    if (run->options.heed && (run->options.store = secret_with(run->options.store, "revoke=heed")) == NULL)
+        return say_system("cannot start");
     options.note = note_of(&run->options);
     options.watchdog_ms = run->options.watchdog_ms;
-    int status = hf_open(&run->client, url, &options, &err);
+    int status = hf_open(&run->client, run->options.store, &options, &err);
     secret_forget_environment();
-    secret_free(inherited);
     secret_free(run->options.store);
     run->options.store = NULL;
     if (status != HF_OK)

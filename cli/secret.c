@@ -5,6 +5,7 @@
  */
 #include "secret.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,17 @@ void secret_forget_environment(void)
         if (password != NULL)
             explicit_bzero(password, strlen(password));
     }
+}
+
+char *secret_with(char *url, const char *parameter)
+{
+    const char *base = url != NULL && *url != '\0' ? url : "sqlite:";
+    char       *with;
+
+    if (asprintf(&with, "%s%c%s", base, strchr(base, '?') != NULL ? '&' : '?', parameter) < 0)
+        with = NULL;
+    secret_free(url);
+    return with;
 }
 
 void secret_free(char *url)

@@ -35,6 +35,9 @@ extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
 extern const hf_store_ops hf__redis_sentinel_ops, hf__rediss_sentinel_ops;
 extern const hf_store_ops hf__redis_cluster_ops, hf__rediss_cluster_ops;
 #endif
+#ifdef HF_STORE_REDLOCK
+extern const hf_store_ops hf__redlock_ops;
+#endif
 #ifdef HF_STORE_ZOOKEEPER
 extern const hf_store_ops hf__zookeeper_ops;
 #endif
@@ -52,6 +55,9 @@ static const hf_store_ops *const built_in[] = {
 #ifdef HF_STORE_REDIS
     &hf__redis_ops,           &hf__rediss_ops,        &hf__redis_unix_ops,     &hf__redis_sentinel_ops,
     &hf__rediss_sentinel_ops, &hf__redis_cluster_ops, &hf__rediss_cluster_ops,
+#endif
+#ifdef HF_STORE_REDLOCK
+    &hf__redlock_ops,
 #endif
 #ifdef HF_STORE_ZOOKEEPER
     &hf__zookeeper_ops,

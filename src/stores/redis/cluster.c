@@ -27,10 +27,10 @@ static void doubted(void *arg, const hf__hosts *hosts)
 }
 
 /* Under the mutex. */
-static hf__member *member_new(hf__cluster *cluster, const char *key, const hf__redis_host *host)
+static hf__peer *member_new(hf__cluster *cluster, const char *key, const hf__redis_host *host)
 {
-    hf__member *m = calloc(1, sizeof *m);
-    hf_error    err;
+    hf__peer *m = calloc(1, sizeof *m);
+    hf_error  err;
 
     if (m == NULL)
         return NULL;
@@ -57,18 +57,18 @@ static hf__member *member_new(hf__cluster *cluster, const char *key, const hf__r
 }
 
 /* Under the mutex: the one at this place, made where there is none. NULL: no memory. */
-hf__member *hf__member_at(hf__cluster *cluster, const char *host, const char *port)
+hf__peer *hf__peer_at(hf__cluster *cluster, const char *host, const char *port)
 {
     hf__redis_host place = {(char *)(uintptr_t)host, (char *)(uintptr_t)port};
-    char           key[HF__MEMBER_KEY];
-    hf__member    *m;
+    char           key[HF__PEER_KEY];
+    hf__peer      *m;
 
     snprintf(key, sizeof key, "%.255s:%.8s", host, port);
     HASH_FIND_STR(cluster->members, key, m);
     return m != NULL ? m : member_new(cluster, key, &place);
 }
 
-hf__node *hf__member_take(hf__member *m)
+hf__node *hf__peer_take(hf__peer *m)
 {
     atomic_fetch_add(&m->users, 1);
     return &m->node;
@@ -77,25 +77,25 @@ hf__node *hf__member_take(hf__member *m)
 void hf__cluster_share(hf__cluster *cluster, hf__node *node)
 {
     (void)cluster;
-    hf__member_take((hf__member *)node);
+    hf__peer_take((hf__peer *)node);
 }
 
 void hf__cluster_leave(hf__cluster *cluster, hf__node *node)
 {
     (void)cluster;
-    atomic_fetch_sub(&((hf__member *)node)->users, 1);
+    atomic_fetch_sub(&((hf__peer *)node)->users, 1);
 }
 
 hf__node *hf__cluster_node(hf__cluster *cluster, int slot)
 {
-    hf__member *m;
-    hf__node   *node;
+    hf__peer *m;
+    hf__node *node;
 
     pthread_mutex_lock(&cluster->mutex);
     m = cluster->owner[slot];
-    for (hf__member *any = cluster->members; m == NULL && any != NULL; any = any->hh.next)
+    for (hf__peer *any = cluster->members; m == NULL && any != NULL; any = any->hh.next)
         m = any->serves ? any : NULL;
-    node = hf__member_take(m != NULL ? m : cluster->members); /* there is one at least, from the beginning */
+    node = hf__peer_take(m != NULL ? m : cluster->members); /* there is one at least, from the beginning */
     pthread_mutex_unlock(&cluster->mutex);
     return node;
 }
@@ -106,9 +106,9 @@ size_t hf__cluster_masters(hf__cluster *cluster, hf__node **nodes, size_t most, 
 
     *uncovered = 0;
     pthread_mutex_lock(&cluster->mutex);
-    for (hf__member *m = cluster->members; m != NULL && count < most; m = m->hh.next)
+    for (hf__peer *m = cluster->members; m != NULL && count < most; m = m->hh.next)
         if (m->serves)
-            nodes[count++] = hf__member_take(m);
+            nodes[count++] = hf__peer_take(m);
     for (int slot = 0; slot < HF__SLOTS; slot++)
         *uncovered += cluster->owner[slot] == NULL;
     pthread_mutex_unlock(&cluster->mutex);
@@ -123,21 +123,21 @@ void hf__cluster_doubt(hf__cluster *cluster)
 
 hf__node *hf__cluster_follow(hf__cluster *cluster, const hf__redirect *redirect, const hf__node *from)
 {
-    hf__hosts  *hosts = hf__at_take((hf__at *)(uintptr_t)&from->at);
-    hf__member *m, *before = NULL;
-    hf__node   *node = NULL;
+    hf__hosts *hosts = hf__at_take((hf__at *)(uintptr_t)&from->at);
+    hf__peer  *m, *before = NULL;
+    hf__node  *node = NULL;
 
     pthread_mutex_lock(&cluster->mutex);
-    m = hf__member_at(cluster, redirect->host[0] != '\0' ? redirect->host : hosts->list[0].name, redirect->port);
+    m = hf__peer_at(cluster, redirect->host[0] != '\0' ? redirect->host : hosts->list[0].name, redirect->port);
     if (m != NULL && redirect->what == HF__REDIRECT_MOVED && cluster->owner[redirect->slot] != m) {
         before = cluster->owner[redirect->slot];
         cluster->owner[redirect->slot] = m;
         m->serves = true;
         if (before != NULL)
-            hf__member_take(before);
+            hf__peer_take(before);
     }
     if (m != NULL)
-        node = hf__member_take(m);
+        node = hf__peer_take(m);
     pthread_mutex_unlock(&cluster->mutex);
     hf__hosts_leave(hosts);
     if (redirect->what == HF__REDIRECT_MOVED)
@@ -156,14 +156,14 @@ static void greeted(hf__command *command, redisReply *reply, const hf_error *err
     (void)err;
     if (reply != NULL)
         freeReplyObject(reply);
-    atomic_fetch_sub(&((hf__member *)command->owner)->users, 1);
+    atomic_fetch_sub(&((hf__peer *)command->owner)->users, 1);
 }
 
 /* So that a node is connected, and its clock known, before it is needed. */
 static void greet(hf__cluster *cluster)
 {
     static const char text[] = "*1\r\n$4\r\nPING\r\n";
-    hf__member       *m;
+    hf__peer         *m;
 
     do {
         pthread_mutex_lock(&cluster->mutex);
@@ -171,7 +171,7 @@ static void greet(hf__cluster *cluster)
             ;
         if (m != NULL) {
             m->greeted = true;
-            hf__member_take(m);
+            hf__peer_take(m);
         }
         pthread_mutex_unlock(&cluster->mutex);
         if (m == NULL)
@@ -185,7 +185,7 @@ static void greet(hf__cluster *cluster)
     } while (true);
 }
 
-static bool is_spent(const hf__member *m, int64_t now_us)
+static bool is_spent(const hf__peer *m, int64_t now_us)
 {
     return !m->serves && hf__after_ms(m->idle_us, LINGER_MS) <= now_us && atomic_load(&m->users) == 0 &&
            !hf__news_is_watched(m->node.news);
@@ -194,8 +194,8 @@ static bool is_spent(const hf__member *m, int64_t now_us)
 /* When to look again. */
 static int64_t sweep(hf__cluster *cluster, int64_t now_us)
 {
-    hf__member *m, *next, *spent = NULL;
-    int64_t     due_us = HF_NEVER_US;
+    hf__peer *m, *next, *spent = NULL;
+    int64_t   due_us = HF_NEVER_US;
 
     pthread_mutex_lock(&cluster->mutex);
     HASH_ITER (hh, cluster->members, m, next) {
@@ -292,7 +292,7 @@ void hf__cluster_watch(hf__cluster *cluster, int slot, const hf_claim *claim)
     hf__node *node = hf__cluster_node(cluster, slot);
 
     pthread_mutex_lock(&cluster->mutex);
-    for (hf__member *m = cluster->members; m != NULL; m = m->hh.next)
+    for (hf__peer *m = cluster->members; m != NULL; m = m->hh.next)
         if (&m->node != node && hf__news_is_watched(m->node.news))
             hf__news_unwatch(m->node.news, claim);
     pthread_mutex_unlock(&cluster->mutex);
@@ -303,7 +303,7 @@ void hf__cluster_watch(hf__cluster *cluster, int slot, const hf_claim *claim)
 void hf__cluster_unwatch(hf__cluster *cluster, const hf_claim *claim)
 {
     pthread_mutex_lock(&cluster->mutex);
-    for (hf__member *m = cluster->members; m != NULL; m = m->hh.next)
+    for (hf__peer *m = cluster->members; m != NULL; m = m->hh.next)
         if (hf__news_is_watched(m->node.news))
             hf__news_unwatch(m->node.news, claim);
     pthread_mutex_unlock(&cluster->mutex);
@@ -362,8 +362,8 @@ void hf__cluster_exit(hf__cluster *cluster)
 /* No trip goes on from now on; what is under way is completed, and who drives leaves. */
 void hf__cluster_end(hf__cluster *cluster)
 {
-    hf_error    err;
-    hf__member *m;
+    hf_error  err;
+    hf__peer *m;
 
     if (cluster == NULL)
         return;
@@ -384,7 +384,7 @@ void hf__cluster_end(hf__cluster *cluster)
 
 void hf__cluster_free(hf__cluster *cluster)
 {
-    hf__member *m, *next;
+    hf__peer *m, *next;
 
     if (cluster == NULL)
         return;

@@ -10,9 +10,9 @@
 #include "stores/redis/cluster.h"
 #include "stores/redis/scout.h"
 
-#define HF__MEMBER_KEY 272 /* "host:port" */
+#define HF__PEER_KEY 272 /* "host:port" */
 
-typedef struct hf__member {
+typedef struct hf__peer {
     hf__node       node;
     UT_hash_handle hh;
     atomic_uint    users;
@@ -20,8 +20,8 @@ typedef struct hf__member {
     bool           greeted;
     int64_t        idle_us; /* since when it has none */
     hf__command    greeting;
-    char           key[HF__MEMBER_KEY];
-} hf__member;
+    char           key[HF__PEER_KEY];
+} hf__peer;
 
 struct hf__cluster {
     const hf__redis_config *config;
@@ -35,17 +35,17 @@ struct hf__cluster {
     atomic_int              inside;
 
     pthread_mutex_t mutex; /* of the rest */
-    hf__member     *members;
-    hf__member     *owner[HF__SLOTS]; /* NULL: nobody */
+    hf__peer       *members;
+    hf__peer       *owner[HF__SLOTS]; /* NULL: nobody */
     hf__trip       *later;
     int64_t         count; /* of members that there ever were */
 };
 
 /* Both under the mutex. The one at this place, made where there is none; NULL: no memory. */
-hf__member *hf__member_at(hf__cluster *cluster, const char *host, const char *port);
+hf__peer *hf__peer_at(hf__cluster *cluster, const char *host, const char *port);
 
 /* One more has it. */
-hf__node *hf__member_take(hf__member *m);
+hf__node *hf__peer_take(hf__peer *m);
 
 /* From now on the slots are where the view says. True: something has changed. Not under the mutex. */
 bool hf__cluster_apply(hf__cluster *cluster, const hf__slots *view);

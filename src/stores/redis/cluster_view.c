@@ -9,9 +9,9 @@
 
 /* A node that has lost slots. */
 typedef struct loser {
-    hf__member *member;
-    bool        serves;
-    uint8_t     lost[HF__SLOTS / 8];
+    hf__peer *member;
+    bool      serves;
+    uint8_t   lost[HF__SLOTS / 8];
 } loser;
 
 typedef struct change {
@@ -21,7 +21,7 @@ typedef struct change {
 } change;
 
 /* Under the mutex. Without memory its waiters ask again by themselves, later. */
-static void note_loss(change *c, hf__member *m, int slot)
+static void note_loss(change *c, hf__peer *m, int slot)
 {
     loser *l = NULL;
 
@@ -38,22 +38,22 @@ static void note_loss(change *c, hf__member *m, int slot)
     if (l == NULL) {
         l = &c->losers[c->count++];
         *l = (loser){.member = m};
-        hf__member_take(m);
+        hf__peer_take(m);
     }
     l->lost[slot / 8] |= (uint8_t)(1u << slot % 8);
 }
 
 /* Under the mutex. */
-static void set_owners(hf__cluster *cluster, const hf__slots *view, hf__member *const *masters, change *c)
+static void set_owners(hf__cluster *cluster, const hf__slots *view, hf__peer *const *masters, change *c)
 {
     int64_t now_us = hf__now_us();
 
-    for (hf__member *m = cluster->members; m != NULL; m = m->hh.next) {
+    for (hf__peer *m = cluster->members; m != NULL; m = m->hh.next) {
         m->idle_us = m->serves ? now_us : m->idle_us;
         m->serves = false;
     }
     for (int slot = 0; slot < HF__SLOTS; slot++) {
-        hf__member *old = cluster->owner[slot], *now = view->master[slot] > 0 ? masters[view->master[slot] - 1] : NULL;
+        hf__peer *old = cluster->owner[slot], *now = view->master[slot] > 0 ? masters[view->master[slot] - 1] : NULL;
         if (now != NULL)
             now->serves = true;
         if (old == now)
@@ -86,13 +86,13 @@ static void tell_loser(hf__cluster *cluster, loser *l)
 
 bool hf__cluster_apply(hf__cluster *cluster, const hf__slots *view)
 {
-    hf__member **masters = calloc(view->masters, sizeof *masters);
-    change       c = {.any = false};
-    size_t       made = 0;
+    hf__peer **masters = calloc(view->masters, sizeof *masters);
+    change     c = {.any = false};
+    size_t     made = 0;
 
     pthread_mutex_lock(&cluster->mutex);
     while (masters != NULL && made < view->masters &&
-           (masters[made] = hf__member_at(cluster, view->hosts[made].name, view->hosts[made].port)) != NULL)
+           (masters[made] = hf__peer_at(cluster, view->hosts[made].name, view->hosts[made].port)) != NULL)
         made++;
     if (masters != NULL && made == view->masters)
         set_owners(cluster, view, masters, &c);

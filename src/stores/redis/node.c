@@ -16,7 +16,7 @@ int hf__node_make(hf__node *node, const hf__redis_host *hosts, size_t count, hf_
 int hf__node_open(hf__node *node, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
                   int64_t deadline_us, hf_error *err)
 {
-    bool idle = node->at.explain != NULL || deadline_us == 0;
+    bool idle = deadline_us == 0 || node->at.explain != NULL;
     int  status;
 
     if (idle)

@@ -31,7 +31,11 @@ static int look(hf__redis *store, hf__look *look)
 
 static void converse(hf__redis *store, hf_request *request)
 {
-    hf__look all = {.node = &store->node, .config = &store->config, .env = store->base.env, .request = request};
+    hf__look all = {.node = &store->node,
+                    .sentinel = store->sentinel,
+                    .config = &store->config,
+                    .env = store->base.env,
+                    .request = request};
 
     memset(&request->verdict, 0, sizeof request->verdict);
     request->status = look(store, &all);

@@ -34,6 +34,7 @@ typedef struct hf__redis {
     hf__self         self;
     hf__sentinel    *sentinel;   /* NULL: the URL says where the server is */
     size_t           prefix_len; /* of config.prefix */
+    bool             grouped;    /* its verbs are driven by hf__conns_drive(), and never by drive() */
 } hf__redis;
 
 /* The node that has a lock's name (behind the URL's prefix), to be left. */
@@ -91,7 +92,7 @@ struct hf__verb {
 };
 
 /* A verb for the request's claim, with `keys` keys of its name to come. NULL: no memory, and the request is over.
- * compose() may be called again, where the verb goes to another node. */
+ * compose() may be called again, where the verb goes to another node; NULL: the text is put together beforehand. */
 hf__verb *hf__verb_new(hf__redis *store, hf_request *request, hf__verb_answer *answer, void (*compose)(hf__verb *verb),
                        size_t keys);
 

@@ -227,7 +227,7 @@ static batch *batch_new(hf__redis *store, hf_request *request)
         return NULL;
     b->store = store;
     b->request = request;
-    b->driven = request->driven;
+    b->driven = request->driven && !store->grouped;
     atomic_store(&b->left, request->count);
     for (size_t i = 0; i < request->count; i++) {
         item *it = &b->items[i];
@@ -268,7 +268,7 @@ static bool send_all(batch *b)
 {
     hf_request  *request = b->request;
     size_t       count = request->count;
-    bool         driven = b->driven;
+    bool         driven = request->driven;
     hf__node    *node = b->items[0].trip.node;
     hf__command *self = hf__redis_self_due(b->store, hf__now_us(), request->deadline_us);
     item       **left = malloc(count * sizeof(item *));

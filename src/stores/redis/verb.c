@@ -154,8 +154,8 @@ hf__verb *hf__verb_new(hf__redis *store, hf_request *request, hf__verb_answer *a
     verb->request = request;
     verb->answer = answer;
     verb->compose = compose;
-    verb->trip.compose = compose_again;
-    verb->driven = request->driven;
+    verb->trip.compose = compose != NULL ? compose_again : NULL;
+    verb->driven = request->driven && !store->grouped;
     verb->name = claim->name;
     verb->name_len = claim->name_len;
     if (key.len > 0) {
@@ -246,7 +246,8 @@ void hf__verb_send(hf__verb *verb)
     hf__command *before;
     bool         confirmed = verb->request->verb == HF_VERB_ATTEMPT && verb->trip.node->lanes != NULL;
 
-    verb->compose(verb);
+    if (verb->compose != NULL)
+        verb->compose(verb);
     if (verb->text.failed || (confirmed && !hf__confirm_begin(verb))) {
         hf_request *request = verb->request;
         hf__verb_drop(verb);
@@ -259,7 +260,7 @@ void hf__verb_send(hf__verb *verb)
     if (verb->confirm != NULL)
         hf__confirm_submit(verb->confirm, before, verb->driven);
     else
-        hf__trip_send(&verb->trip, before, verb->driven);
+        hf__trip_send(&verb->trip, before, verb->request->driven);
 }
 
 int64_t hf__verb_not_after(const hf__verb *verb)
