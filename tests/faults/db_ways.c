@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What people rely on around a database store: the schema that is printed is the one that is made, nothing is made with
- * create=no, the view, what doctor says; and, in files of their own, wrong clocks, sessions, TLS, poolers and clusters. One
- * server for all of it.
+ * create=no, the view, what doctor says; and, in files of their own, wrong clocks, sessions, TLS, poolers and clusters.
+ * One server for all of it.
  *
  *   db_ways mysql|postgresql [SKEW_LIBRARY]
  */
