@@ -19,9 +19,10 @@ static const char *own_url(void)
 
 static int64_t sessions(void)
 {
-    return atoll(db_ask(server.postgres ? "SELECT count(*) FROM pg_stat_activity WHERE application_name='holdfast'"
-                                        : "SELECT COUNT(*) FROM information_schema.processlist WHERE db='locks'"
-                                          " AND id<>CONNECTION_ID()"));
+    if (server.postgres)
+        return atoll(db_ask("SELECT count(*) FROM pg_stat_activity WHERE application_name='holdfast'"));
+    return atoll(db_ask("SELECT COUNT(*) FROM information_schema.processlist WHERE db='locks'"
+                        " AND id<>CONNECTION_ID()"));
 }
 
 /* B73: a session that begins without autocommit, at another isolation, read-only, with other forms of bytes and text. */
