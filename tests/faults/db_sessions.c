@@ -27,7 +27,7 @@ static int64_t sessions(void)
     return atoll(db_ask(sql));
 }
 
-/* B73: a session that begins without autocommit, at another isolation, read-only, with other forms of bytes and text. */
+/* B73: a session begins without autocommit, at another isolation, read-only, with other forms of bytes and text. */
 static void b73_defaults_of_the_server_do_not_matter(void **state)
 {
     (void)state;
