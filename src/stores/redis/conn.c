@@ -142,9 +142,14 @@ static void empty(hf__conn *conn)
     } while (atomic_load(&conn->inside) > 0 && nanosleep(&moment, NULL) <= 0);
 }
 
-void hf__conn_free(hf__conn *conn)
+void hf__conn_end(hf__conn *conn)
 {
-    if (conn == NULL)
+    bool ended;
+
+    pthread_mutex_lock(&conn->mutex);
+    ended = conn->closing;
+    pthread_mutex_unlock(&conn->mutex);
+    if (ended)
         return;
     hf__pump_remove(conn->pump, &conn->part);
     pthread_mutex_lock(&conn->mutex);
@@ -157,6 +162,15 @@ void hf__conn_free(hf__conn *conn)
         hf__link_reset(conn->link);
     else
         hf__link_close(conn->link);
+    conn->link = NULL;
+    conn->opening = false;
+}
+
+void hf__conn_free(hf__conn *conn)
+{
+    if (conn == NULL)
+        return;
+    hf__conn_end(conn);
     free_conn(conn);
 }
 

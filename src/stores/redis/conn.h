@@ -54,6 +54,9 @@ int  hf__conn_new_idle(hf__conn **conn, const hf__redis_config *config, hf__at *
                        hf__pump *pump, hf_error *err);
 void hf__conn_free(hf__conn *conn); /* completes all that is pending, without an answer. NULL is allowed */
 
+/* The same, but it may still be asked, and fails whatever is submitted; to be freed. By one thread. */
+void hf__conn_end(hf__conn *conn);
+
 /* `driven`: the caller calls hf__conn_drive() at once, until command->deadline_us; nothing is sent before. Else it is
  * sent now, and the pump sees to its answer. done() may be called before this returns. done() itself may submit (with
  * `driven` only what the same driver goes on waiting for), but not drive. */

@@ -23,6 +23,10 @@
 int  hf__member_open(hf_store **store, const hf_url *url, const hf_store_env *env, hf__pump *pump, hf_error *err);
 void hf__member_close(hf_store *store); /* NULL is allowed */
 
+/* First of all, of each of those that may be asked when another one ends: completes what it was asked, and fails
+ * whatever is asked from now on. To be closed. */
+void hf__member_end(hf_store *store);
+
 hf__conn *hf__member_conn(hf_store *store);
 
 /* "host:port" or the socket's path, as the URL has it. */

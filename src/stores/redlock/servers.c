@@ -183,6 +183,8 @@ int hf__servers_make(hf__redlock *store, const hf_url *url, hf_error *err)
 void hf__servers_close(hf__redlock *store)
 {
     for (size_t i = 0; i < store->count; i++)
+        hf__member_end(store->servers[i].member);
+    for (size_t i = 0; i < store->count; i++)
         hf__member_close(store->servers[i].member);
 }
 
