@@ -358,6 +358,7 @@ typedef struct hf_entry {
     int64_t     limit;
     int64_t     fence;
     char        claim[40]; /* the claim's id in hexadecimal, for hf_break() */
+    int         votes;     /* a store of several servers: on how many of them it stands; else 0 */
     hf_holder   holder;
 } hf_entry;
 

@@ -34,6 +34,9 @@ extern const hf__dialect  hf__postgres_dialect;
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
 extern const hf_store_ops hf__redis_sentinel_ops, hf__rediss_sentinel_ops;
 #endif
+#ifdef HF_STORE_REDLOCK
+extern const hf_store_ops hf__redlock_ops;
+#endif
 #ifdef HF_STORE_ZOOKEEPER
 extern const hf_store_ops hf__zookeeper_ops;
 #endif
@@ -50,6 +53,9 @@ static const hf_store_ops *const built_in[] = {
 #endif
 #ifdef HF_STORE_REDIS
     &hf__redis_ops,      &hf__rediss_ops, &hf__redis_unix_ops, &hf__redis_sentinel_ops, &hf__rediss_sentinel_ops,
+#endif
+#ifdef HF_STORE_REDLOCK
+    &hf__redlock_ops,
 #endif
 #ifdef HF_STORE_ZOOKEEPER
     &hf__zookeeper_ops,

@@ -149,6 +149,7 @@ static int find_info(hf__check *check)
         return HF_OK;
     }
     config_get(check, "appendfsync", check->fsync, sizeof check->fsync);
+    config_get(check, "min-replicas-to-write", check->least, sizeof check->least);
     if (config_get(check, "save", save, sizeof save))
         check->saves = save[0] == '\0' ? HF__SAVES_NEVER : HF__SAVES_SOMETIMES;
     hf__check_info(check, reply->str);
@@ -205,6 +206,8 @@ int hf__redis_check(const hf__look *look)
     if (status == HF_OK && !check.stopped)
         status = hf__check_rights(&check);
     if (status == HF_OK) {
+        if (look->sentinel != NULL)
+            hf__check_sentinels(&check);
         find_news(&check);
         find_access(&check);
     }

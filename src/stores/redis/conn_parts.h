@@ -21,6 +21,7 @@ typedef struct hf__follower hf__follower;
 struct hf__follower {
     hf__park           park;
     const atomic_bool *finished;
+    const int         *wake_fd; /* NULL: it sleeps in its park; else it is told by this eventfd */
     hf__follower      *prev, *next;
     bool               listed;
 };
@@ -49,6 +50,7 @@ struct hf__conn {
     hf__link *link;     /* NULL: none */
     bool      opening;  /* the link is not open yet */
     bool      broken;   /* the link is to be torn down, `why` says why */
+    bool      left;     /* beside that: the server is elsewhere by now, and what it still says is void */
     bool      unsent;   /* the link could not send all of it */
     int64_t   heard_us; /* when something came, or the first command went out after silence */
     int64_t   gate_us;  /* when another connection would be due at a steady pace */
@@ -64,6 +66,9 @@ struct hf__conn {
 /* One step of whoever leads: connects, or sends and receives and completes; waits until until_us at most, and looks up
  * every 100 ms. 0: does not wait. */
 void hf__conn_step(hf__conn *conn, int64_t until_us);
+
+/* The same without waiting; receives only what is `readable`. */
+void hf__conn_step_some(hf__conn *conn, bool readable);
 
 /* Sends what is unsent, unless another thread does. */
 void hf__conn_flush(hf__conn *conn);
@@ -85,6 +90,16 @@ void hf__conn_expire(hf__conn *conn);
 void hf__conn_wake_finished(hf__conn *conn);
 
 void hf__conn_unlist(hf__conn *conn, hf__follower *follower);
+
+/* Ends the sleep of a follower that is off the list and was told its word. In two steps: how, and then, perhaps without
+ * the mutex and when the follower is gone already, the act. */
+typedef struct hf__waking {
+    const hf__park *park;
+    int             fd; /* -1: the park */
+} hf__waking;
+
+hf__waking hf__waking_of(const hf__follower *follower);
+void       hf__waking_do(hf__waking waking);
 
 /* Nobody leads any more: whoever is next, a follower or the pump, is told. */
 void hf__conn_hand_over(hf__conn *conn);

@@ -17,6 +17,7 @@
 
 typedef struct hf__look {
     hf__node               *node;
+    struct hf__sentinel    *sentinel; /* check only; NULL: there are none */
     const hf__redis_config *config;
     const hf_store_env     *env;
     hf_request             *request;

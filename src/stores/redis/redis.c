@@ -22,7 +22,11 @@ static bool is_conversation(int verb)
 
 static void converse(hf__redis *store, hf_request *request)
 {
-    hf__look look = {.node = &store->node, .config = &store->config, .env = store->base.env, .request = request};
+    hf__look look = {.node = &store->node,
+                     .sentinel = store->sentinel,
+                     .config = &store->config,
+                     .env = store->base.env,
+                     .request = request};
 
     memset(&request->verdict, 0, sizeof request->verdict);
     request->status = request->verb == HF_VERB_LIST    ? hf__redis_list(&look)

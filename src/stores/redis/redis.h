@@ -31,6 +31,7 @@ typedef struct hf__redis {
     hf__self         self;
     hf__sentinel    *sentinel;   /* NULL: the URL says where the server is */
     size_t           prefix_len; /* of config.prefix */
+    bool             grouped;    /* its verbs are driven by hf__conns_drive(), and never by drive() */
 } hf__redis;
 
 /* The node that has a lock's name (behind the URL's prefix), to be left. */

@@ -223,7 +223,7 @@ static batch *batch_new(hf__redis *store, hf_request *request)
         return NULL;
     b->store = store;
     b->request = request;
-    b->driven = request->driven;
+    b->driven = request->driven && !store->grouped;
     atomic_store(&b->left, request->count);
     for (size_t i = 0; i < request->count; i++) {
         item *it = &b->items[i];
@@ -243,7 +243,7 @@ static void send_all(batch *b)
 {
     hf_request  *request = b->request;
     size_t       count = request->count;
-    bool         driven = b->driven;
+    bool         driven = request->driven;
     hf__command *self = hf__self_due(&b->store->self, hf__now_us(), request->deadline_us);
     hf__command *chunk[CHUNK + 1];
     size_t       used = 0;

@@ -243,6 +243,11 @@ void hf__sentinel_look(hf__sentinel *sentinel, hf__sentinel_report *report)
     pthread_mutex_unlock(&sentinel->mutex);
 }
 
+hf__at *hf__sentinel_place(hf__sentinel *sentinel, size_t which)
+{
+    return &sentinel->lines[which].at; /* lines come, and do not go */
+}
+
 /* ------------------------------------------------------------------ life -------------------------------------- */
 
 /* Nobody has named a master, and nobody is about to; under the mutex. */

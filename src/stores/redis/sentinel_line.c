@@ -14,7 +14,7 @@
 #include "stores/redis/answer.h"
 #include "stores/redis/sentinel.h"
 
-#define ASK_GAP_MS 200   /* between two questions, however many want to know */
+#define ASK_GAP_MS 50    /* between two questions, however many want to know */
 #define ASK_MS 10000     /* asked again at the latest */
 #define ASK_DEAF_MS 1000 /* where it tells nothing by itself */
 #define GAP_MS 100       /* between two connections, doubled with each failure */

@@ -53,7 +53,7 @@ static void submit(hf__verb *verb, const hf__text *text, bool driven, hf__comman
                                   .done = verb_done,
                                   .owner = verb};
     if (verb->confirm != NULL)
-        hf__confirm_submit(verb->confirm, before, driven);
+        hf__confirm_submit(verb->confirm, before, driven && !verb->store->grouped);
     else if (before != NULL)
         hf__conn_submit_all(verb->node->conn, both, 2, driven);
     else
@@ -126,7 +126,7 @@ hf__verb *hf__verb_new(hf__redis *store, hf_request *request, hf__verb_answer *a
     verb->store = store;
     verb->request = request;
     verb->answer = answer;
-    verb->driven = request->driven;
+    verb->driven = request->driven && !store->grouped;
     verb->name = claim->name;
     verb->name_len = claim->name_len;
     if (name_room > 0) {
@@ -216,7 +216,7 @@ void hf__verb_send(hf__verb *verb)
     }
     verb->sent_us = hf__now_us();
     before = hf__self_due(&verb->store->self, verb->sent_us, verb->request->deadline_us);
-    submit(verb, &verb->text, verb->driven, before);
+    submit(verb, &verb->text, verb->request->driven, before);
 }
 
 /* A verb that was completed in begin() for want of memory has left nothing to drive. */
