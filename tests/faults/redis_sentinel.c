@@ -16,6 +16,7 @@
 
 static redis_sentinels *set;
 static char             url[512];
+static const char      *page_path;
 
 static int set_begin(void **state)
 {
@@ -369,6 +370,75 @@ static void doctor_knows_the_sentinels(void **state)
     must_close(client);
 }
 
+/* The user that the documentation has a line for may do all that is asked of a Sentinel, and hears it. */
+static void the_rights_that_are_told_suffice(void **state)
+{
+    char        line[1000] = "", where[600];
+    const char *words[64];
+    size_t      lens[64];
+    int         count = 0, old = redis_sentinels_master(set);
+    FILE       *page = fopen(page_path, "r");
+
+    (void)state;
+    assert_non_null(page);
+    while (fgets(line, sizeof(line), page) && strncmp(line, "ACL SETUSER", 11) != 0)
+        continue;
+    fclose(page);
+    for (char *word = strtok(line, " \n"); word && count < 64; word = strtok(NULL, " \n"), count++) {
+        words[count] = word;
+        lens[count] = strlen(word);
+    }
+    for (int i = 0; i < 3; i++) {
+        redisReply *reply = redis_ask_words(redis_sentinels_of(set, i), count, words, lens);
+        assert_non_null(reply);
+        assert_string_equal(reply->str, "OK");
+        freeReplyObject(reply);
+        redis_do(redis_sentinels_of(set, i), "ACL LOG RESET");
+    }
+    snprintf(where, sizeof(where), "%s?sentinel-user=locker&sentinel-password=secret", url);
+    hf_client *client = must_open_at(where, 2000);
+    hf_lock   *lock = must_mutex(client, "rights", NULL);
+    must_find(client, (const char *const[]){"sentinels:0;", "replicas:0;", NULL});
+    assert_true(redis_sentinels_switch(set));
+    int now = must_be_switched(old);
+    sleep_ms(500);
+    must_acquire(lock, 5000);
+    assert_int_equal(redis_int(redis_sentinels_data(set, now), "EXISTS rights"), 1);
+    must_release(lock);
+    for (int i = 0; i < 3; i++) {
+        redisReply *reply = redis_ask(redis_sentinels_of(set, i), "ACL LOG");
+        assert_int_equal(reply->elements, 0);
+        freeReplyObject(reply);
+        redis_do(redis_sentinels_of(set, i), "ACL DELUSER locker");
+    }
+    hf_free(lock);
+    must_close(client);
+}
+
+/* Where they do not let us listen they are asked each second. */
+static void sentinels_that_tell_nothing_are_asked(void **state)
+{
+    char where[600];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        redis_do(redis_sentinels_of(set, i), "ACL SETUSER deaf on >secret &* +@all -subscribe");
+    snprintf(where, sizeof(where), "%s?sentinel-user=deaf&sentinel-password=secret", url);
+    hf_client *client = must_open_at(where, 2000);
+    sleep_ms(4000); /* nothing was said on it for so long, if it were not for that */
+    redisReply *list = redis_ask(redis_sentinels_of(set, 0), "CLIENT LIST");
+    char       *line = strtok(list->str, "\n");
+    while (line && strstr(line, " user=deaf ") == NULL)
+        line = strtok(NULL, "\n");
+    assert_non_null(line);
+    assert_in_range(atoi(strstr(line, " idle=") + 6), 0, 2);
+    freeReplyObject(list);
+    must_find(client, (const char *const[]){"sentinels:0;", NULL});
+    must_close(client);
+    for (int i = 0; i < 3; i++)
+        redis_do(redis_sentinels_of(set, i), "ACL DELUSER deaf");
+}
+
 /* The master is gone and nobody can make another: what is asked fails in time, and says what the Sentinels say. */
 static void without_a_master_it_is_said_who_says_what(void **state)
 {
@@ -390,8 +460,9 @@ static void without_a_master_it_is_said_who_says_what(void **state)
     assert_status(HF_EUNREACHABLE, hf_close(client, 0)); /* what it may have left cannot be taken back now */
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    page_path = argc > 1 ? argv[1] : "docs/stores/redis-sentinel.md";
     const struct CMUnitTest tests[] = {
         set_test(a_switch_by_hand_costs_nobody_his_lock),
         set_test(a_master_is_killed),
@@ -401,6 +472,8 @@ int main(void)
         set_test(a_sentinel_that_is_behind_misleads_nobody),
         set_test(a_sentinel_that_is_wrong_is_outvoted),
         set_test(a_wrong_url_says_what_is_wrong),
+        set_test(the_rights_that_are_told_suffice),
+        set_test(sentinels_that_tell_nothing_are_asked),
         set_test(doctor_knows_the_sentinels),
         cmocka_unit_test(
             without_a_master_it_is_said_who_says_what), /* the last one: the set stays as the one before left it */
