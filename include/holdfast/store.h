@@ -184,6 +184,7 @@ typedef struct hf_store {
     const struct hf_store_ops *ops;
     const hf_store_env        *env;
     unsigned                   caps; /* ops->caps at first; open() may take away what this URL cannot do */
+    const char *lacks; /* static; NULL at first: why it can not do what others can, for who asks for that */
 } hf_store;
 
 /* One table per scheme. No member may be NULL unless it says so. */

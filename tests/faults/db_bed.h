@@ -30,6 +30,9 @@ const char *db_doctor(hf_client *client, const char *topic);
 int db_clock_group(const char *library);
 int db_clock_child(int argc, char **argv);
 
+/* What befalls sessions (db_sessions.c). */
+int db_sessions_group(void);
+
 /* What stands between: a pooler before PostgreSQL, a cluster of MariaDB (db_between.c). The server ends there. */
 int db_between_group(void);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What people rely on around a database store: the schema that is printed is the one that is made, nothing is made with
- * create=no, the view, what doctor says; and, in files of their own, wrong clocks, TLS, poolers and clusters. One
- * server for all of it.
+ * create=no, the view, what doctor says; and, in files of their own, wrong clocks, sessions, TLS, poolers and clusters.
+ * One server for all of it.
  *
  *   db_ways mysql|postgresql [SKEW_LIBRARY]
  */
@@ -300,6 +300,7 @@ int main(int argc, char **argv)
     if (dbserver_start(&server, argv[1], false)) {
         failed = cmocka_run_group_tests_name("ways", tests, NULL, NULL);
         failed += argc > 2 ? db_clock_group(argv[2]) : 0;
+        failed += db_sessions_group();
         failed += db_tls_group();
         failed += db_between_group();
     }

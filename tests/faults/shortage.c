@@ -9,12 +9,13 @@
 #include "lib/apitest.h"
 
 /* ---- the sequence */
-static int bad_status; /* the first that the header does not allow where memory runs out */
-static int failures;   /* answers that tell of a failure */
+static int  bad_status; /* the first that the header does not allow where memory runs out */
+static bool majority;   /* struct shortage says what that means */
+static int  failures;   /* answers that tell of a failure */
 
 static int allow(int status)
 {
-    if (status < 0)
+    if (status < 0 && status != HF_EUNSUPPORTED)
         __atomic_add_fetch(&failures, 1, __ATOMIC_RELAXED);
     switch (status) {
     case HF_OK:
@@ -23,8 +24,13 @@ static int allow(int status)
     case HF_NOT_OWNER: /* what was to be taken before was not */
     case HF_EEXHAUSTED:
     case HF_EUNREACHABLE:
+    case HF_ENOQUORUM:
     case HF_EREFUSED: /* SQLite's own word for some failed allocations is "SQL logic error" */
         return status;
+    case HF_EUNSUPPORTED:
+        if (majority)
+            return status;
+        __attribute__((fallthrough));
     default:
         if (bad_status == 0)
             bad_status = status;
@@ -118,6 +124,18 @@ static void break_all(hf_client *watcher)
         assert_status(HF_OK, hf_break(watcher, left.of[i].name, left.of[i].claim, NULL, NULL));
 }
 
+/* What a minority of the servers may still have ends with its lease, and keeps nobody out. */
+static void must_get_in(hf_client *watcher)
+{
+    hf_lock *locks[] = {must_mutex(watcher, "m", NULL), must_writer(watcher, "rw", NULL)};
+
+    for (int i = 0; i < 2; i++) {
+        must_acquire(locks[i], 5000);
+        must_release(locks[i]);
+        hf_free(locks[i]);
+    }
+}
+
 /* The n-th fails. Returns whether it was reached. */
 static bool try_one(hf_client *watcher, long n, const struct shortage *how, long *told)
 {
@@ -132,7 +150,10 @@ static bool try_one(hf_client *watcher, long n, const struct shortage *how, long
     assert_int_equal(bad_status, 0);
     if (!delivered)
         break_all(watcher);
-    must_come_to(watcher, NULL, 0, 0);
+    if (how->majority)
+        must_get_in(watcher);
+    else
+        must_come_to(watcher, NULL, 0, 0);
     *told += reached && failures > 0;
     if (how->clear)
         how->clear();
@@ -155,6 +176,7 @@ static void sweep(const struct shortage *how)
 void shortage_sweep(const char *url, const struct shortage *how)
 {
     store_begin(url);
+    majority = how->majority;
     sequence(); /* what libraries make once stays */
     must_close(must_open());
     if (how->clear)

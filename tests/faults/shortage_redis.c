@@ -1,34 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that runs out in a client of a Redis server: shortage_redis [STRIDE]. With stride 1, the default, it is the
- * whole sweep.
+ * Memory that runs out in a client of a Redis server, or of three: shortage_redis [STRIDE]. With stride 1, the default,
+ * it is the whole sweep.
  */
 #include "shortage.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/apitest.h"
 #include "lib/redis_server.h"
 
-static redis_server *server;
+#define SERVERS 3
+
+static redis_server *servers[SERVERS];
+static char          majority[200];
 static long          stride = 1;
 
 /* What ends by itself would make each list longer than the one before, and so the sequence. */
 static void clear(void)
 {
-    redis_do(server, "FLUSHALL");
+    for (int i = 0; i < SERVERS; i++)
+        redis_do(servers[i], "FLUSHALL");
 }
 
 static void c11_one_allocation_fails_on_redis(void **state)
 {
     (void)state;
-    shortage_sweep(redis_url(server), &(struct shortage){.row = 1, .stride = stride, .clear = clear});
+    shortage_sweep(redis_url(servers[0]), &(struct shortage){.row = 1, .stride = stride, .clear = clear});
 }
 
 static void c11_several_allocations_fail_on_redis(void **state)
 {
     (void)state;
-    shortage_sweep(redis_url(server), &(struct shortage){.row = 8, .stride = stride + 2, .clear = clear});
+    shortage_sweep(redis_url(servers[0]), &(struct shortage){.row = 8, .stride = stride + 2, .clear = clear});
+}
+
+static void c11_one_allocation_fails_on_redlock(void **state)
+{
+    (void)state;
+    shortage_sweep(majority, &(struct shortage){.row = 1, .stride = stride, .majority = true, .clear = clear});
 }
 
 int main(int argc, char **argv)
@@ -36,13 +47,18 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(c11_one_allocation_fails_on_redis),
         cmocka_unit_test(c11_several_allocations_fail_on_redis),
+        cmocka_unit_test(c11_one_allocation_fails_on_redlock),
     };
     int failed;
 
     if (argc > 1)
         stride = strtol(argv[1], NULL, 10);
-    server = redis_start(NULL);
+    for (int i = 0; i < SERVERS; i++)
+        servers[i] = redis_start(NULL);
+    snprintf(majority, sizeof majority, "redlock://%s,%s,%s?durable=yes", redis_upstream(servers[0]),
+             redis_upstream(servers[1]), redis_upstream(servers[2]));
     failed = cmocka_run_group_tests_name("shortage", tests, NULL, NULL);
-    redis_end(server);
+    for (int i = 0; i < SERVERS; i++)
+        redis_end(servers[i]);
     return failed;
 }

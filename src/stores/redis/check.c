@@ -24,14 +24,18 @@ void hf__check_find(hf__check *check, int severity, const char *topic, const cha
     const hf_request *request = check->look->request;
     hf_finding        finding = {.severity = severity};
     va_list           args;
+    int               used;
 
-    if (check->stopped)
+    if (check->stopped || (check->look->brief && severity == HF_FINE))
         return;
     snprintf(finding.topic, sizeof finding.topic, "%s", topic);
     va_start(args, format);
-    vsnprintf(finding.text, sizeof finding.text, format, args);
+    used = check->look->at != NULL ? snprintf(finding.text, sizeof finding.text, "%.80s: ", check->look->at) : 0;
+    vsnprintf(finding.text + used, sizeof finding.text - (size_t)used, format, args);
     va_end(args);
     check->stopped = !request->finding(&finding, request->each_arg);
+    if (check->stopped && check->look->enough != NULL)
+        *check->look->enough = true;
 }
 
 /* Asks in words; the last is NULL. An error of the server is a reply; NULL: no answer. */

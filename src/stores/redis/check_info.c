@@ -55,7 +55,7 @@ static void find_version(hf__check *check, const char *info)
         hf__check_find(check, major < 7 ? HF_NOTABLE : HF_FINE, "server", "%s %s, up for %" PRId64 " s%s",
                        *valkey ? "Valkey" : "Redis", *valkey ? valkey : redis,
                        hf__info_number(info, "uptime_in_seconds"), major < 7 ? "; Holdfast is tested with 7.0" : "");
-    if (strcmp(mode, "cluster") == 0)
+    if (strcmp(mode, "cluster") == 0 && !check->look->config->cluster)
         hf__check_find(check, HF_NOTABLE, "cluster",
                        "this is one node of a cluster: it refuses the names whose slots are on other nodes");
     if (info_is(info, "loading", "1"))

@@ -36,6 +36,8 @@ static int64_t pump_wants(hf__conn *conn, struct pollfd *want)
     stall_us = hf__after_ms(conn->heard_us, conn->config->server_timeout_ms);
     if (!conn->leading && conn->queue.head < conn->queue.sent && stall_us < due_us)
         due_us = stall_us;
+    if (!conn->leading && hf__conn_doubt_us(conn) < due_us)
+        due_us = hf__conn_doubt_us(conn);
     return due_us;
 }
 

@@ -47,15 +47,16 @@ struct hf__conn {
     bool            leading, sending, closing;
     int64_t         pump_due_us; /* when the pump looks by itself */
 
-    hf__link *link;     /* NULL: none */
-    bool      opening;  /* the link is not open yet */
-    bool      broken;   /* the link is to be torn down, `why` says why */
-    bool      left;     /* beside that: the server is elsewhere by now, and what it still says is void */
-    bool      unsent;   /* the link could not send all of it */
-    int64_t   heard_us; /* when something came, or the first command went out after silence */
-    int64_t   gate_us;  /* when another connection would be due at a steady pace */
-    int64_t   pause_us; /* no connection before this time, and what is to be sent waits (at->explain) */
-    hf_error  why;      /* why there is no link */
+    hf__link *link;       /* NULL: none */
+    bool      opening;    /* the link is not open yet */
+    bool      broken;     /* the link is to be torn down, `why` says why */
+    bool      left;       /* beside that: the server is elsewhere by now, and what it still says is void */
+    bool      unsent;     /* the link could not send all of it */
+    int64_t   heard_us;   /* when something came, or the first command went out after silence */
+    int64_t   doubted_us; /* its silence makes the place doubtful again at this time */
+    int64_t   gate_us;    /* when another connection would be due at a steady pace */
+    int64_t   pause_us;   /* no connection before this time, and what is to be sent waits (at->explain) */
+    hf_error  why;        /* why there is no link */
 
     hf__redis_facts facts;
     char            where[400];
@@ -85,6 +86,9 @@ void hf__conn_break(hf__conn *conn, const hf_error *why);
 /* Completes without an answer, and wakes who waited for it. */
 void hf__conn_complete(hf__conn *conn, hf__command *list, const hf_error *why);
 void hf__conn_expire(hf__conn *conn);
+
+/* When the silence of a server that owes an answer makes its place doubtful; HF_NEVER_US: it does not. */
+int64_t hf__conn_doubt_us(const hf__conn *conn);
 
 /* Tells those followers whose commands are done. */
 void hf__conn_wake_finished(hf__conn *conn);

@@ -19,7 +19,7 @@ static int no_memory(hf_error *err)
 static int open_parts(hf__redis *store, hf_error *err)
 {
     const hf_store_env *env = store->base.env;
-    int                 status = hf__node_make(&store->node, &store->config, err);
+    int                 status = hf__node_make(&store->node, store->config.hosts, store->config.host_count, err);
 
     if (status == HF_OK)
         status = hf__node_open(&store->node, &store->config, env, store->pump, 0, err);

@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "stores/redis/lanes.h"
 
-int hf__node_make(hf__node *node, const hf__redis_config *config, hf_error *err)
+int hf__node_make(hf__node *node, const hf__redis_host *hosts, size_t count, hf_error *err)
 {
     *node = (hf__node){.conn = NULL};
-    if (hf__at_init(&node->at, config->hosts, config->host_count))
+    if (hf__at_init(&node->at, hosts, count))
         return HF_OK;
     return hf__fail(err, HF_EEXHAUSTED, "out of memory for a client");
 }

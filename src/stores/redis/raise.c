@@ -14,7 +14,7 @@ static void take_answer(hf__verb *verb, const redisReply *reply)
 
     memset(&request->verdict, 0, sizeof request->verdict);
     if (raised < 0)
-        request->status = hf__answer_odd(verb->node->conn, &request->err);
+        request->status = hf__answer_odd(verb->trip.node->conn, &request->err);
     request->verdict.found = raised == 1;
 }
 
@@ -23,7 +23,7 @@ void hf__member_raise(hf_store *base, hf_request *request, int64_t fence)
     hf__redis      *store = (hf__redis *)base;
     const hf_claim *claim = request->claim;
     bool            plain = store->config.layout == HF__LAYOUT_PLAIN;
-    hf__verb       *verb = hf__verb_new(store, request, take_answer, 2);
+    hf__verb       *verb = hf__verb_new(store, request, take_answer, NULL, 2);
     char            field[HF__TOKEN_TEXT + sizeof ":write"];
 
     if (verb == NULL)

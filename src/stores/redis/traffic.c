@@ -18,6 +18,8 @@
 #define BATCH 64
 #define WAKES 64
 #define UNSENT_MAX (1u << 20) /* what is in the link's buffer cannot be taken back when its deadline has passed */
+#define DOUBT_MS 500          /* a place that moves is doubted when an answer takes so long */
+#define DOUBT_AGAIN_MS 250    /* as long as it lasts */
 #define IDLE_US 500           /* a link that was silent for so long is looked at before it is used */
 
 /* Ten new connections a second while nothing works, and three at once before that. */
@@ -354,6 +356,25 @@ static bool take_answers(hf__conn *conn)
     return status == HF_OK && count == BATCH;
 }
 
+int64_t hf__conn_doubt_us(const hf__conn *conn)
+{
+    int64_t doubt_us = hf__after_ms(conn->heard_us, DOUBT_MS);
+
+    if (conn->at->doubted == NULL || conn->queue.head == conn->queue.sent)
+        return HF_NEVER_US;
+    return doubt_us > conn->doubted_us ? doubt_us : conn->doubted_us;
+}
+
+static void doubt_silence(hf__conn *conn)
+{
+    int64_t now_us = hf__now_us();
+
+    if (now_us < hf__conn_doubt_us(conn))
+        return;
+    conn->doubted_us = hf__after_ms(now_us, DOUBT_AGAIN_MS);
+    hf__link_doubt(conn->link);
+}
+
 static void receive(hf__conn *conn, int64_t until_us)
 {
     hf__link *link = conn->link;
@@ -374,6 +395,8 @@ static void receive(hf__conn *conn, int64_t until_us)
             ;
         return;
     }
+    if (filled == 0)
+        doubt_silence(conn);
     if (filled == 0 && conn->queue.head < conn->queue.sent && hf__now_us() >= stall_us)
         filled = hf__fail(&err, HF_EUNREACHABLE, "the Redis server %s did not answer for %lld ms", conn->where,
                           (long long)conn->config->server_timeout_ms);
