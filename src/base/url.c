@@ -132,7 +132,7 @@ static bool is_secret(const char *key, size_t len)
 
     for (size_t i = 0; plain != NULL && i < sizeof words / sizeof words[0]; i++)
         secret = secret || strcasestr(plain, words[i]) != NULL;
-    secret = secret || strcmp(plain, "server") == 0; /* a URL in the URL, which may have one */
+    secret = secret || strcmp(plain + strspn(plain, "?"), "server") == 0; /* a URL in the URL, which may have one */
     free(plain);
     return secret;
 }
