@@ -159,8 +159,8 @@ static hf__trouble trouble_of(unsigned number)
     }
 }
 
-/* A failure of TLS is a refusal where certificates, keys or the lack of it are to blame, which the library has words for
- * and no numbers; else the connection ended in the middle of it. */
+/* A failure of TLS is a refusal where a certificate, a key or the lack of it is to blame, for which the library has
+ * words and no numbers; else the connection ended in the middle of it. */
 static hf__trouble trouble_with(unsigned number, const char *text)
 {
     static const char *const words[] = {"certificate", "key", "SSL is required", " alert "};
