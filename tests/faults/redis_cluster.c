@@ -425,14 +425,167 @@ static void b15_names_with_braces_work_for_every_kind(void **state)
     must_close(client);
 }
 
-int main(void)
+/* ------------------------------------------------------------------ beside Redisson ---------------------------- */
+
+#define FOREIGN "11111111-2222-4333-8444-555555555555:1"
+#define CHANNEL "redisson_lock__channel:" TAG "shared"
+
+/* As its clients do it, set either way: a lock of theirs ends, and they say so by `publish`. */
+static void foreign_release_wakes(const char *publish, int from)
 {
+    int           slot;
+    redis_server *owner = redis_cluster_node(cluster, owner_of(TAG, &slot));
+    hf_client    *client = must_open_at(url, 5000);
+    hf_lock      *lock = must_mutex(client, TAG "shared", NULL);
+    acquirer      waiter;
+
+    redis_do(owner, "HSET %s %s 1", TAG "shared", FOREIGN);
+    redis_do(owner, "PEXPIRE %s 30000", TAG "shared");
+    acquirer_start(&waiter, lock, 20000, 0);
+    for (int i = 0; i < 500 && redis_int(owner, "EXISTS holdfast_wake:" TAG "shared") == 0; i++)
+        sleep_ms(10);
+    sleep_ms(300);
+    redis_do(owner, "DEL %s", TAG "shared");
+    redis_do(from < 0 ? owner : redis_cluster_node(cluster, from), "%s %s 0", publish, CHANNEL);
+    acquirer_join(&waiter);
+    assert_status_err(HF_OK, waiter.status, &waiter.err);
+    assert_true(waiter.grant.waited_us < 10 * 1000000); /* and not at the end of its TTL */
+    hf_free(lock);
+    must_close(client);
+}
+
+static void redisson_wakes_us_by_either_way(void **state)
+{
+    int slot;
+
+    (void)state;
+    foreign_release_wakes("SPUBLISH", -1);
+    foreign_release_wakes("PUBLISH", another(owner_of(TAG, &slot))); /* that goes round the cluster */
+}
+
+/* The next message on a connection that has subscribed; NULL: none came. */
+static redisReply *next_message(redisContext *c)
+{
+    void *reply = NULL;
+
+    return redisGetReply(c, &reply) == REDIS_OK ? reply : NULL;
+}
+
+static void our_release_is_told_either_way(void **state)
+{
+    static const char *const ways[] = {"SSUBSCRIBE", "SUBSCRIBE"};
+    int                      slot, owner = owner_of(TAG, &slot);
+    hf_client               *client = must_open_at(url, 5000);
+    hf_lock                 *lock = must_mutex(client, TAG "shared", NULL);
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char *host = strdup(redis_upstream(redis_cluster_node(cluster, i == 0 ? owner : another(owner))));
+        char *port = strchr(host, ':');
+        *port++ = '\0';
+        redisContext *c = redisConnectWithTimeout(host, atoi(port), (struct timeval){.tv_sec = 5});
+        assert_int_equal(c->err, 0);
+        redisSetTimeout(c, (struct timeval){.tv_sec = 5});
+        freeReplyObject(redisCommand(c, "%s %s", ways[i], CHANNEL));
+        must_acquire(lock, 5000);
+        must_release(lock);
+        redisReply *reply = next_message(c);
+        if (reply == NULL)
+            fail_msg("%s hears nothing", ways[i]);
+        assert_string_equal(reply->element[2]->str, "0");
+        freeReplyObject(reply);
+        redisFree(c);
+        free(host);
+    }
+    hf_free(lock);
+    must_close(client);
+}
+
+/* ------------------------------------------------------------------ rights ------------------------------------- */
+
+static const char *page_path;
+
+static void set_user(redis_server *server, char *line)
+{
+    const char *words[100];
+    size_t      lens[100];
+    int         count = 0;
+    redisReply *reply;
+
+    for (char *word = strtok(line, " \n"); word && count < 100; word = strtok(NULL, " \n"), count++) {
+        words[count] = word;
+        lens[count] = strlen(word);
+    }
+    reply = redis_ask_words(server, count, words, lens);
+    assert_non_null(reply);
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+}
+
+/* The user that the documentation has a line for may do all that is asked of a node. */
+static void the_rights_that_are_told_suffice(void **state)
+{
+    char  line[2000] = "", copy[2000], where[600];
+    FILE *page = fopen(page_path, "r");
+    int   slot, from = owner_of(TAG, &slot), to = another(from);
+
+    (void)state;
+    assert_non_null(page);
+    while (fgets(line, sizeof(line), page) && strncmp(line, "ACL SETUSER", 11) != 0)
+        continue;
+    fclose(page);
+    for (int i = 0; i < redis_cluster_count(cluster); i++) {
+        strcpy(copy, line);
+        set_user(redis_cluster_node(cluster, i), copy);
+        redis_do(redis_cluster_node(cluster, i), "ACL LOG RESET");
+    }
+    snprintf(where, sizeof(where), "redis-cluster://locker:secret@%s", redis_cluster_hosts(cluster));
+    hf_client *a = must_open_at(where, 5000), *b = must_open_at(where, 5000);
+    hf_lock   *lock = must_mutex(a, TAG "shared", NULL), *other = must_mutex(b, TAG "shared", NULL);
+    hf_lock   *writer = must_writer(a, TAG "rw", NULL), *permits = must_semaphore(a, TAG "permits", 2, NULL);
+    acquirer   waiter;
+    redis_do(redis_cluster_node(cluster, from), "HSET %s %s 1", TAG "shared", FOREIGN); /* both ways are heard */
+    redis_do(redis_cluster_node(cluster, from), "PEXPIRE %s 500", TAG "shared");
+    acquirer_start(&waiter, other, 20000, 0);
+    acquirer_join(&waiter);
+    assert_status_err(HF_OK, waiter.status, &waiter.err);
+    must_acquire(lock, 1000);
+    must_acquire(writer, 1000);
+    must_acquire(permits, 1000);
+    redis_cluster_move(cluster, slot, from, to);
+    must_release(lock);
+    must_release(writer);
+    must_release(permits);
+    redis_cluster_move(cluster, slot, to, from);
+    must_list(a, NULL);
+    for (int i = 0; i < redis_cluster_count(cluster); i++) {
+        redisReply *reply = redis_ask(redis_cluster_node(cluster, i), "ACL LOG");
+        if (reply->elements > 0)
+            fail_msg("node %d denied %s", i, reply->element[0]->element[7]->str);
+        freeReplyObject(reply);
+        redis_do(redis_cluster_node(cluster, i), "ACL DELUSER locker");
+    }
+    hf_free(lock);
+    hf_free(other);
+    hf_free(writer);
+    hf_free(permits);
+    must_close(a);
+    must_close(b);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 2) cmocka_set_test_filter(argv[2]);
+    page_path = argc > 1 ? argv[1] : "docs/stores/redis-cluster.md";
     const struct CMUnitTest tests[] = {
         cluster_test(b15_names_with_braces_work_for_every_kind),
         cluster_test(seeds_that_are_away_are_passed_by),
         cluster_test(f25_a_slot_moves_under_locks_that_are_held_and_waited_for),
         cluster_test(each_verb_waits_for_a_slot_that_is_on_its_way),
         cluster_test(a_slot_that_stays_on_its_way_holds_nobody_up_for_ever),
+        cluster_test(redisson_wakes_us_by_either_way),
+        cluster_test(our_release_is_told_either_way),
+        cluster_test(the_rights_that_are_told_suffice),
         cluster_test(a_switch_by_hand_costs_nobody_his_lock),
         cluster_test(a_master_is_killed),
         cluster_test(f24_a_master_is_stopped),
