@@ -19,13 +19,15 @@ static const char *own_url(void)
 
 static int64_t sessions(void)
 {
+    const char *sql = "SELECT COUNT(*) FROM information_schema.processlist"
+                      " WHERE db='locks' AND id<>CONNECTION_ID()";
+
     if (server.postgres)
-        return atoll(db_ask("SELECT count(*) FROM pg_stat_activity WHERE application_name='holdfast'"));
-    return atoll(db_ask("SELECT COUNT(*) FROM information_schema.processlist WHERE db='locks'"
-                        " AND id<>CONNECTION_ID()"));
+        sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name='holdfast'";
+    return atoll(db_ask(sql));
 }
 
-/* B73: a session that begins without autocommit, at another isolation, read-only, with other forms of bytes and text. */
+/* B73: a session begins without autocommit, at another isolation, read-only, with other forms of bytes and text. */
 static void b73_defaults_of_the_server_do_not_matter(void **state)
 {
     (void)state;

@@ -68,10 +68,16 @@ static void find_state(const char *line, size_t len, char state[6])
         }
 }
 
-/* A certificate, or a server without TLS: there is no state for it, and the network is not to blame. */
+/* A certificate, a key, a server without TLS, or one that says no: there is no state for it, and the network is not to
+ * blame. That the connection ended in the middle of it is another matter. */
 static bool is_about_tls(const char *line, size_t len)
 {
-    return memmem(line, len, "certificate", 11) != NULL || memmem(line, len, "SSL", 3) != NULL;
+    static const char *const words[] = {"certificate", "private key", "SSL was required", " alert "};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (memmem(line, len, words[i], strlen(words[i])) != NULL)
+            return true;
+    return false;
 }
 
 /* Where one of several hosts was not reached, it may be the one that lets us in. */

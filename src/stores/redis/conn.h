@@ -75,11 +75,13 @@ typedef struct hf__group {
     hf__conn          *conns[HF__GROUP_MAX];
     size_t             count;
     const atomic_bool *finished; /* as in hf__conn_drive() */
-    const atomic_bool *settled;  /* the same, later: nothing of it is worth waiting for any more */
-    int64_t            until_us;
-    int64_t            begun_us;
-    int64_t            linger_us; /* when it is finished: `settled` is waited for as long again, and so long at most */
-    int                wake_fd;   /* an eventfd that no other driver has meanwhile */
+    const atomic_bool *ready;    /* it may be finished any time: by decide(), or by what is still to come */
+    void (*decide)(void *arg);   /* finishes what is ready */
+    void   *arg;
+    int64_t until_us;
+    int64_t begun_us;
+    int64_t linger_us; /* what is ready is left for as long again as it took, and so long at most, for what comes */
+    int     wake_fd;   /* an eventfd that no other driver has meanwhile */
 } hf__group;
 
 /* Drives commands that were submitted to several connections, until they are finished: leads each connection that

@@ -25,9 +25,8 @@ typedef struct seat {
 typedef struct drive {
     const hf__group *group;
     seat             seats[HF__GROUP_MAX];
-    int64_t          until_us;
-    bool             follows; /* it does not lead all of them */
-    bool             lingers;
+    int64_t          decide_us; /* HF_NEVER_US: it is not ready */
+    bool             follows;   /* it does not lead all of them */
 } drive;
 
 /* What is to be polled for one that is led. */
@@ -98,25 +97,23 @@ static void send_rest(const drive *d)
     }
 }
 
-static bool is_over(drive *d)
+/* What is ready is decided when its time is over; or at once where another thread reads a part of what is to come. */
+static void decide_in_time(drive *d)
 {
     const hf__group *group = d->group;
-    int64_t          now_us;
+    int64_t          now_us = hf__now_us(), linger_us = now_us - group->begun_us;
 
-    if (atomic_load(group->settled))
-        return true;
-    now_us = hf__now_us();
-    if (atomic_load(group->finished) && !d->lingers) {
-        int64_t linger_us = now_us - group->begun_us;
-        if (linger_us > group->linger_us)
-            linger_us = group->linger_us;
-        if (d->follows || linger_us <= 0)
-            return true;
-        d->lingers = true;
-        if (now_us + linger_us < d->until_us)
-            d->until_us = now_us + linger_us;
-    }
-    return now_us >= d->until_us;
+    if (d->decide_us == HF_NEVER_US)
+        d->decide_us = d->follows ? now_us : now_us + (linger_us < group->linger_us ? linger_us : group->linger_us);
+    if (now_us >= d->decide_us)
+        group->decide(group->arg);
+}
+
+static bool is_over(drive *d)
+{
+    if (!atomic_load(d->group->finished) && atomic_load(d->group->ready))
+        decide_in_time(d);
+    return atomic_load(d->group->finished) || hf__now_us() >= d->group->until_us;
 }
 
 static void hear_bell(int fd)
@@ -131,7 +128,7 @@ static void wait_for_any(drive *d)
 {
     const hf__group *group = d->group;
     struct pollfd    fds[HF__GROUP_MAX + 1];
-    int64_t          left_us, until_us = d->until_us;
+    int64_t          left_us, until_us = group->until_us < d->decide_us ? group->until_us : d->decide_us;
     struct timespec  left;
 
     for (size_t i = 0; i < group->count; i++) {
@@ -183,7 +180,7 @@ static void run(drive *d)
 
 void hf__conns_drive(const hf__group *group)
 {
-    drive d = {.group = group, .until_us = group->until_us};
+    drive d = {.group = group, .decide_us = HF_NEVER_US};
 
     for (size_t i = 0; i < group->count; i++) {
         d.seats[i] = (seat){.conn = group->conns[i],

@@ -231,9 +231,6 @@ static void tell(hf__round *round, enum hf__ruling ruling)
     else if (round->verb.queue)
         hf__waits_end(store, &round->claim.id);
     hf__flight_complete(&round->flight);
-    pthread_mutex_lock(&round->flight.mutex);
-    hf__round_settle(round);
-    pthread_mutex_unlock(&round->flight.mutex);
 }
 
 void hf__round_undone(hf__round *round)
@@ -305,9 +302,19 @@ void hf__round_raised(hf__round *round, bool raised)
 
 static void begin_asks(hf__round *round, uint16_t servers, bool driven);
 
-/* After an answer, or when all were asked. A release must not overtake an attempt that is still to be begun. */
-static void judge(hf__round *round)
+/* Under the mutex: a majority has granted. With a fence all that are about to answer are waited for, so that a repeated
+ * attempt finds the same highest one. */
+static bool is_worth_waiting(hf__round *round)
 {
+    if (servers_with(round, HF__VOTE_PENDING) == 0)
+        return false;
+    return round->flight.store->fenced || hf__flight_may_linger(&round->flight);
+}
+
+/* After an answer, or when all were asked. A release must not overtake an attempt that is still to be begun. */
+static void judge(hf__flight *flight)
+{
+    hf__round      *round = (hf__round *)flight;
     enum hf__ruling ruling = HF__RULING_WAIT;
     uint16_t        servers = 0;
     bool            raises = false;
@@ -315,8 +322,8 @@ static void judge(hf__round *round)
     pthread_mutex_lock(&round->flight.mutex);
     if (!round->over && !round->beginning)
         ruling = hf__votes_rule(round->votes, round->flight.store->count);
-    if (ruling == HF__RULING_GRANTED && round->flight.store->fenced && servers_with(round, HF__VOTE_PENDING) != 0)
-        ruling = HF__RULING_WAIT; /* so that a repeated attempt finds the same highest fence */
+    if (ruling == HF__RULING_GRANTED && is_worth_waiting(round))
+        ruling = HF__RULING_WAIT;
     if (ruling == HF__RULING_MORE) {
         servers = ask_more(round);
         round->beginning = true;
@@ -328,7 +335,6 @@ static void judge(hf__round *round)
         servers = servers_with(round, HF__VOTE_GRANTED);
         round->fence = highest_fence(round);
     }
-    hf__round_settle(round);
     pthread_mutex_unlock(&round->flight.mutex);
     if (ruling == HF__RULING_MORE)
         begin_asks(round, servers, false);
@@ -346,7 +352,7 @@ static void begin_asks(hf__round *round, uint16_t servers, bool driven)
     pthread_mutex_lock(&round->flight.mutex);
     round->beginning = false;
     pthread_mutex_unlock(&round->flight.mutex);
-    judge(round);
+    judge(&round->flight);
 }
 
 static uint8_t vote_of(const hf__ask *ask)
@@ -376,7 +382,7 @@ static void attempt_done(hf_request *request)
     pthread_mutex_lock(&round->flight.mutex);
     round->votes[ask->server->index] = vote;
     pthread_mutex_unlock(&round->flight.mutex);
-    judge(round);
+    judge(&round->flight);
     hf__flight_unref(&round->flight);
 }
 
@@ -399,7 +405,7 @@ static bool is_too_long(hf__redlock *store, hf_request *request)
 
 void hf__redlock_attempt(hf__redlock *store, hf_request *request)
 {
-    hf__round *round = is_too_long(store, request) ? NULL : hf__round_new(store, request);
+    hf__round *round = is_too_long(store, request) ? NULL : hf__round_new(store, request, judge);
     int64_t    now_us;
 
     if (round == NULL)

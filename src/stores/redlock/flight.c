@@ -27,7 +27,10 @@ void hf__flight_init(hf__flight *flight, hf__redlock *store, hf_request *request
     flight->asked = 0;
     atomic_init(&flight->refs, request->driven ? 2 : 1);
     atomic_init(&flight->finished, false);
-    atomic_init(&flight->settled, false);
+    atomic_init(&flight->ready, false);
+    flight->decide = NULL;
+    flight->driven = request->driven;
+    flight->hurry = false;
     pthread_mutex_init(&flight->mutex, NULL);
     request->store_data = flight;
 }
@@ -55,17 +58,35 @@ int64_t hf__flight_patience_us(const hf__flight *flight, int64_t now_us, bool la
     return now_us + took_us;
 }
 
-void hf__flight_complete(hf__flight *flight)
+/* Under the mutex. */
+static void ring(const hf__flight *flight)
 {
     const uint64_t one = 1;
-    hf_request    *request = flight->request;
+
+    if (flight->bell < 0 || pthread_equal(flight->driver, pthread_self()))
+        return;
+    while (write(flight->bell, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+bool hf__flight_may_linger(hf__flight *flight)
+{
+    if (!flight->driven || flight->hurry)
+        return false;
+    if (!atomic_exchange(&flight->ready, true))
+        ring(flight);
+    return true;
+}
+
+void hf__flight_complete(hf__flight *flight)
+{
+    hf_request *request = flight->request;
 
     flight->request = NULL;
     request->done(request);
     pthread_mutex_lock(&flight->mutex);
     atomic_store(&flight->finished, true);
-    while (flight->bell >= 0 && write(flight->bell, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    ring(flight);
     pthread_mutex_unlock(&flight->mutex);
 }
 
@@ -94,27 +115,44 @@ static void bell_give(hf__redlock *store, int fd)
         close(fd);
 }
 
-static void set_bell(hf__flight *flight, int fd)
+static void decide(void *arg)
+{
+    hf__flight *flight = arg;
+
+    pthread_mutex_lock(&flight->mutex);
+    flight->hurry = true;
+    pthread_mutex_unlock(&flight->mutex);
+    flight->decide(flight);
+}
+
+/* The one who drives comes, with his bell; or leaves: then what is ready is done by nobody but himself. */
+static void set_driver(hf__flight *flight, int bell, bool comes)
 {
     pthread_mutex_lock(&flight->mutex);
-    flight->bell = fd;
+    flight->bell = bell;
+    flight->driver = pthread_self();
+    flight->driven = comes;
     pthread_mutex_unlock(&flight->mutex);
 }
 
 void hf__flight_drive(hf__flight *flight, int64_t until_us)
 {
     hf__redlock *store = flight->store;
-    hf__group    group = {.finished = &flight->finished, .settled = &flight->settled, .until_us = until_us};
+    hf__group    group = {.finished = &flight->finished, .ready = &flight->ready, .until_us = until_us};
 
+    group.decide = decide;
+    group.arg = flight;
+    group.begun_us = flight->begun_us;
+    group.linger_us = LINGER_MAX_US;
     group.wake_fd = bell_take(store);
-    set_bell(flight, group.wake_fd);
+    set_driver(flight, group.wake_fd, true); /* without a bell it looks up often enough */
     for (size_t i = 0; i < store->count; i++)
         if (flight->asked & 1u << i)
             group.conns[group.count++] = hf__member_conn(store->servers[i].member);
-    group.begun_us = flight->begun_us;
-    group.linger_us = LINGER_MAX_US;
     hf__conns_drive(&group);
-    set_bell(flight, -1);
+    set_driver(flight, -1, false);
     bell_give(store, group.wake_fd);
+    if (!atomic_load(&flight->finished) && flight->decide != NULL)
+        decide(flight);
     hf__flight_unref(flight);
 }

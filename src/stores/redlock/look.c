@@ -177,6 +177,21 @@ static int compare(const listed *a, const listed *b)
     return strcmp(a->entry.claim, b->entry.claim);
 }
 
+/* What fewer servers than a majority have is nobody's: a part of an attempt that is being given back. Those that do not
+ * answer may have it. */
+static void drop_parts(look *l)
+{
+    size_t  silent = l->store->count - l->answered;
+    listed *one, *next;
+
+    HASH_ITER (hh, l->all, one, next) {
+        if ((size_t)one->entry.votes + silent >= l->store->majority)
+            continue;
+        HASH_DEL(l->all, one);
+        free(one);
+    }
+}
+
 /* Waiters that were told of by one server each have the same place there: here they have one after the other. */
 static void tell_all(look *l)
 {
@@ -184,6 +199,7 @@ static void tell_all(look *l)
 
     if (l->failed)
         return;
+    drop_parts(l);
     HASH_SRT(hh, l->all, compare);
     for (one = l->all; one != NULL && !l->stopped; one = next) {
         next = one->hh.next;

@@ -88,16 +88,6 @@ static int64_t look_after(void *arg, struct pollfd *poll)
     return now_us;
 }
 
-/* "redlock://h1:6379,h2:6379,..." without what is secret. */
-static void make_where(hf__redlock *store)
-{
-    size_t used = (size_t)snprintf(store->where, sizeof store->where, "redlock://");
-
-    for (size_t i = 0; i < store->count && used < sizeof store->where; i++)
-        used += (size_t)snprintf(store->where + used, sizeof store->where - used, "%s%s", i > 0 ? "," : "",
-                                 store->servers[i].label);
-}
-
 static void close_all(hf__redlock *store)
 {
     atomic_store(&store->closing, true);
@@ -133,7 +123,8 @@ static int redlock_open(hf_store *base, const hf_url *url, hf_error *err)
         close_all(store);
         return status;
     }
-    make_where(store);
+    base->lacks = "servers that know nothing of each other keep no common count and no common order, so that two who "
+                  "each hear from a part of them would both be let in";
     if (!store->fenced)
         base->caps &= ~(unsigned)HF_CAP_FENCE;
     base->caps &= store->servers[0].member->caps | (unsigned)HF_CAP_FENCE;
@@ -200,11 +191,6 @@ static int64_t redlock_clock_us(hf_store *base)
     return hf__now_us();
 }
 
-static const char *redlock_where(hf_store *base)
-{
-    return ((hf__redlock *)base)->where;
-}
-
 const hf_store_ops hf__redlock_ops = {
     .abi = HF_STORE_ABI,
     .scheme = "redlock",
@@ -217,5 +203,4 @@ const hf_store_ops hf__redlock_ops = {
     .watch = redlock_watch,
     .unwatch = redlock_unwatch,
     .clock_us = redlock_clock_us,
-    .where = redlock_where,
 };

@@ -82,7 +82,6 @@ struct hf__redlock {
     hf__pump       *pump;
     hf__pump_part   part; /* looks after waits and debts */
     hf__server      servers[HF__MEMBERS_MAX];
-    char            where[2048];
     pthread_mutex_t mutex;
     hf__wait       *waits;
     hf__renewed    *renewed;
@@ -148,21 +147,29 @@ int64_t hf__server_not_after_us(const hf__server *server, int64_t at_us);
 typedef struct hf__flight hf__flight;
 struct hf__flight {
     hf__redlock *store;
-    hf_request  *request;            /* the core's, until it is done */
-    void (*end)(hf__flight *flight); /* frees it */
+    hf_request  *request;               /* the core's, until it is done */
+    void (*end)(hf__flight *flight);    /* frees it */
+    void (*decide)(hf__flight *flight); /* does what is ready */
     atomic_uint     refs;
     atomic_bool     finished; /* the request is done */
-    atomic_bool     settled;  /* nothing is worth waiting for any more */
+    atomic_bool     ready;    /* it is decided, and could be done */
     int64_t         begun_us;
-    pthread_mutex_t mutex; /* of the rest, and of what it is a part of */
-    int             bell;  /* of the thread that drives; -1: none does */
-    uint16_t        asked; /* the servers that it drives */
+    pthread_mutex_t mutex;  /* of the rest, and of what it is a part of */
+    int             bell;   /* of the thread that drives; -1: none does */
+    pthread_t       driver; /* that one */
+    bool            driven; /* it comes, or is there, and has not left */
+    bool            hurry;  /* what is ready is to be done now */
+    uint16_t        asked;  /* the servers that it drives */
 };
 
 /* With a reference of the caller's, and one of the driver's where the request will be driven. */
 void hf__flight_init(hf__flight *flight, hf__redlock *store, hf_request *request, void (*end)(hf__flight *flight));
 void hf__flight_ref(hf__flight *flight);
 void hf__flight_unref(hf__flight *flight);
+
+/* Whether what is decided may be left for a moment, for those servers that are about to answer: then whoever drives
+ * calls decide() when that is over. Under the mutex. */
+bool hf__flight_may_linger(hf__flight *flight);
 
 /* The request is its owner's again. Not under the mutex. */
 void hf__flight_complete(hf__flight *flight);
@@ -200,15 +207,13 @@ struct hf__round {
     hf__ask    asks[]; /* then the name */
 };
 
-/* A round for the request's claim. NULL: no memory; the request is over. */
-hf__round *hf__round_new(hf__redlock *store, hf_request *request);
+/* A round for the request's claim; `judge` is called without the mutex when its answers are to be looked at. NULL: no
+ * memory; the request is over. */
+hf__round *hf__round_new(hf__redlock *store, hf_request *request, void (*judge)(hf__flight *flight));
 
 /* Makes the ask of this server ready, with a copy of the claim; and begins it: `done` is called in any case. */
 hf__ask *hf__ask_make(hf__round *round, size_t server, int verb, void (*done)(hf_request *request));
 void     hf__ask_begin(hf__ask *ask, bool driven);
-
-/* The answers are no longer awaited by anybody, if so. Under the mutex. */
-void hf__round_settle(hf__round *round);
 
 /* Status and text of a round that too few servers answered, with what each said. Under the mutex. */
 int hf__round_short(hf__round *round, const char *what, hf_error *err);

@@ -63,15 +63,24 @@ static void owe(hf__round *round, uint16_t servers)
     }
 }
 
-/* After an answer; `failed`: the server that failed to give one, or 0. */
-static void judge(hf__round *round, uint16_t failed)
+/* Under the mutex: whether somebody is about to answer, and may for a moment. */
+static bool is_worth_waiting(hf__round *round)
 {
-    uint16_t owed = 0;
-    bool     tells;
+    for (size_t i = 0; i < round->flight.store->count; i++)
+        if (round->votes[i] == HF__VOTE_PENDING)
+            return hf__flight_may_linger(&round->flight);
+    return false;
+}
+
+/* After an answer, or when all were asked. */
+static void judge(hf__flight *flight)
+{
+    hf__round *round = (hf__round *)flight;
+    uint16_t   owed = 0;
+    bool       tells;
 
     pthread_mutex_lock(&round->flight.mutex);
-    round->failed |= failed;
-    tells = !round->over && !round->beginning && conclude(round);
+    tells = !round->over && !round->beginning && conclude(round) && !is_worth_waiting(round);
     if (tells) {
         round->over = true;
         round->delivers = round->flight.request->status == HF_OK;
@@ -80,7 +89,6 @@ static void judge(hf__round *round, uint16_t failed)
         owed = round->failed;
         round->failed = 0;
     }
-    hf__round_settle(round);
     pthread_mutex_unlock(&round->flight.mutex);
     if (owed != 0)
         owe(round, owed);
@@ -98,8 +106,10 @@ static void release_done(hf_request *request)
     hf__server_ended(ask->server, request->status, request->deadline_us);
     pthread_mutex_lock(&round->flight.mutex);
     round->votes[i] = !answered ? HF__VOTE_FAILED : request->verdict.found ? HF__VOTE_GRANTED : HF__VOTE_REFUSED;
+    if (!answered)
+        round->failed |= (uint16_t)(1u << i);
     pthread_mutex_unlock(&round->flight.mutex);
-    judge(round, answered ? 0 : (uint16_t)(1u << i));
+    judge(&round->flight);
     hf__flight_unref(&round->flight);
 }
 
@@ -136,7 +146,7 @@ static void put_off(hf__round *round, size_t i)
 
 void hf__redlock_release(hf__redlock *store, hf_request *request)
 {
-    hf__round *round = hf__round_new(store, request);
+    hf__round *round = hf__round_new(store, request, judge);
     uint16_t   asked;
 
     if (round == NULL)
@@ -160,6 +170,6 @@ void hf__redlock_release(hf__redlock *store, hf_request *request)
     pthread_mutex_lock(&round->flight.mutex);
     round->beginning = false;
     pthread_mutex_unlock(&round->flight.mutex);
-    judge(round, 0);
+    judge(&round->flight);
     hf__flight_unref(&round->flight);
 }

@@ -258,7 +258,6 @@ static void tell(renewing *r)
     }
     pthread_mutex_unlock(&store->mutex);
     hf__flight_complete(&r->flight);
-    atomic_store(&r->flight.settled, true);
 }
 
 /* When all that were asked have ended. A server that is silent is asked for a short while only. */

@@ -18,7 +18,7 @@ static void round_end(hf__flight *flight)
     free(flight);
 }
 
-hf__round *hf__round_new(hf__redlock *store, hf_request *request)
+hf__round *hf__round_new(hf__redlock *store, hf_request *request, void (*judge)(hf__flight *flight))
 {
     const hf_claim *claim = request->claim;
     size_t          size = sizeof(hf__round) + store->count * sizeof(hf__ask);
@@ -40,6 +40,7 @@ hf__round *hf__round_new(hf__redlock *store, hf_request *request)
     round->claim.mark = 0;
     round->mark = hf__redlock_mark(claim);
     hf__flight_init(&round->flight, store, request, round_end);
+    round->flight.decide = judge;
     return round;
 }
 
@@ -72,15 +73,6 @@ void hf__ask_begin(hf__ask *ask, bool driven)
     ask->request.driven = driven;
     hf__server_asked(ask->server, hf__now_us());
     hf__redis_ops.begin(ask->server->member, &ask->request);
-}
-
-void hf__round_settle(hf__round *round)
-{
-    for (size_t i = 0; i < round->flight.store->count; i++)
-        if (round->votes[i] == HF__VOTE_PENDING)
-            return;
-    if (atomic_load(&round->flight.finished))
-        atomic_store(&round->flight.settled, true);
 }
 
 static const char *said(const hf__round *round, size_t i, char *text, size_t size)
