@@ -50,8 +50,9 @@ static void c11_one_allocation_fails_beside_sentinels(void **state)
     char url[200];
 
     (void)state;
-    sentinels = redis_sentinels_start(&(redis_sentinels_setup){.data = 1});
-    snprintf(url, sizeof url, "redis-sentinel://%s/%s", redis_sentinels_hosts(sentinels), REDIS_SENTINELS_NAME);
+    sentinels = redis_sentinels_start(&(redis_sentinels_setup){.data = 2});
+    snprintf(url, sizeof url, "redis-sentinel://%s/%s?replicas=1", redis_sentinels_hosts(sentinels),
+             REDIS_SENTINELS_NAME);
     /* Hearing the Sentinels takes most of them, and each hears the same: a sparser sweep, where it is not whole. */
     shortage_sweep(url, &(struct shortage){.row = 1, .stride = stride == 1 ? 1 : 4 * stride, .clear = clear_master});
     redis_sentinels_end(sentinels);
