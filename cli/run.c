@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 
 #define DRAIN_MS 1000     /* for a release that the store did not answer */
 #define FLUSH_STEP_MS 100 /* between two looks whether a signal came */
+#define LINGER_MS 60000   /* between two looks at how long a name is to be kept yet */
 #define HURRY_MS 500      /* for what was said before something that must not wait for its reader */
 
 static int64_t clamp(int64_t value, int64_t least, int64_t most)
@@ -164,6 +166,20 @@ static void give_back(struct run *run, struct outcome *outcome)
         say("released %s", run->shown);
 }
 
+/* Where the store keeps the name for --at-least only as long as it is open, it stays open, until a signal asks us to
+ * end. */
+static void linger(struct run *run, bool ended)
+{
+    hf_snapshot   stats = {.size = sizeof(stats)};
+    struct pollfd signal = {.fd = run->signals.fd, .events = POLLIN};
+
+    while (!ended && hf_stats(run->client, &stats) == HF_OK && stats.lingers_ms > 0) {
+        int wait_ms = stats.lingers_ms < LINGER_MS ? (int)stats.lingers_ms + 1 : LINGER_MS;
+        if (poll(&signal, 1, wait_ms) > 0)
+            ended = signals_is_end(signals_next(&run->signals));
+    }
+}
+
 /* Nothing is held any more, so this may take as long as the reader likes, or until a signal comes. */
 static void flush(struct run *run, bool ended)
 {
@@ -202,6 +218,7 @@ int run_main(int argc, char **argv)
         say_flush(HURRY_MS);
         run_supervise(&run, &outcome);
         give_back(&run, &outcome);
+        linger(&run, outcome.ended);
         code = code_of(&run, &outcome);
     }
     finish(&run);

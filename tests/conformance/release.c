@@ -114,7 +114,9 @@ static void kept_beyond_its_client(suite_state *s)
     if (party_caps(s->a) & HF_CAP_KEEP)
         release_keep(gone, &one, LONG_MS);
     party_close(gone);
-    if (party_caps(s->a) & HF_CAP_KEEP)
+    if (party_caps(s->a) & HF_CAP_LINGER)
+        must_grant(s->b, &two);
+    else if (party_caps(s->a) & HF_CAP_KEEP)
         assert_int_equal(attempt(s->b, &two, false).answer, HF_REFUSED);
 }
 

@@ -144,12 +144,7 @@ static void empty(hf__conn *conn)
 
 void hf__conn_end(hf__conn *conn)
 {
-    bool ended;
-
-    pthread_mutex_lock(&conn->mutex);
-    ended = conn->closing;
-    pthread_mutex_unlock(&conn->mutex);
-    if (ended)
+    if (conn == NULL || conn->closing)
         return;
     hf__pump_remove(conn->pump, &conn->part);
     pthread_mutex_lock(&conn->mutex);
@@ -158,12 +153,6 @@ void hf__conn_end(hf__conn *conn)
         hf__link_interrupt(conn->link);
     pthread_mutex_unlock(&conn->mutex);
     empty(conn);
-    if (conn->queue.head < conn->queue.sent)
-        hf__link_reset(conn->link);
-    else
-        hf__link_close(conn->link);
-    conn->link = NULL;
-    conn->opening = false;
 }
 
 void hf__conn_free(hf__conn *conn)
@@ -171,6 +160,10 @@ void hf__conn_free(hf__conn *conn)
     if (conn == NULL)
         return;
     hf__conn_end(conn);
+    if (conn->queue.head < conn->queue.sent)
+        hf__link_reset(conn->link);
+    else
+        hf__link_close(conn->link);
     free_conn(conn);
 }
 

@@ -73,7 +73,7 @@ int hf__member_open(hf_store **opened, const hf_url *url, const hf_store_env *en
 
 void hf__member_end(hf_store *base)
 {
-    hf__conn_end(hf__member_conn(base));
+    hf__conn_end(((hf__redis *)base)->node.conn);
 }
 
 void hf__member_close(hf_store *base)
