@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `holdfast break NAME`: asks, unless told not to, and takes the lock away. */
+/* `holdfast break NAME`: asks, unless told not to, and takes the lock away, or asks its holders to end. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,7 @@
 /* What was shown, and is what the answer is about: who comes in during the question was not asked about. */
 struct question {
     const char *claim; /* --claim */
+    bool        polite;
     char (*shown)[CLAIM_SIZE];
     size_t count, room;
     bool   failed;
@@ -62,10 +63,13 @@ static int ask(const struct question *question, const char *shown, const char *s
 
     if (question->count == 0)
         return -1;
-    fprintf(stderr, "They learn of it at their next renewal only. Break %s in store %s? [y/N] ", shown, store);
+    if (question->polite)
+        fprintf(stderr, "Who does not heed it goes on. Ask them to end %s in store %s? [y/N] ", shown, store);
+    else
+        fprintf(stderr, "They learn of it at their next renewal only. Break %s in store %s? [y/N] ", shown, store);
     if (fgets(answer, sizeof(answer), stdin) != NULL && (*answer == 'y' || *answer == 'Y'))
         return -1;
-    fprintf(stderr, "Nothing was broken.\n");
+    fprintf(stderr, "Nothing was %s.\n", question->polite ? "asked" : "broken");
     return CODE_OK;
 }
 
@@ -86,7 +90,7 @@ static int break_shown(hf_client *client, const char *name, const struct questio
 static int ask_and_break(hf_client *client, const struct look_options *options, const char *shown, const char *store,
                          int64_t *removed)
 {
-    struct question question = {.claim = options->claim};
+    struct question question = {.claim = options->claim, .polite = options->polite};
     hf_error        err;
     int             code;
 
@@ -116,7 +120,8 @@ static int break_named(hf_client *client, const struct look_options *options, co
     } else if (hf_break(client, options->operand, options->claim, &removed, &err) != HF_OK) {
         return say_failure(&err);
     }
-    printf("%s: %" PRId64 " claim%s removed in store %s\n", shown, removed, removed == 1 ? "" : "s", store);
+    printf("%s: %" PRId64 " claim%s %s in store %s\n", shown, removed, removed == 1 ? "" : "s",
+           options->polite ? "asked" : "removed", store);
     return CODE_OK;
 }
 
@@ -138,7 +143,7 @@ int break_main(int argc, char **argv)
 {
     struct look_options options;
     hf_client          *client = NULL;
-    int                 code = look_parse(&options, argc, argv, "cy", help_break);
+    int                 code = look_parse(&options, argc, argv, "cyp", help_break);
 
     if (code < 0 && options.operand == NULL)
         code = say_usage("break", "the NAME of the lock is missing");

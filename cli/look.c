@@ -18,10 +18,15 @@
 #define TIMEOUT_MAX_MS 600000
 
 static const struct option longs[] = {
-    {"json", no_argument, NULL, 'j'},        {"names", no_argument, NULL, 'n'},
-    {"claim", required_argument, NULL, 'c'}, {"yes", no_argument, NULL, 'y'},
-    {"store", required_argument, NULL, 'S'}, {"timeout", required_argument, NULL, 'T'},
-    {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+    {"json", no_argument, NULL, 'j'},
+    {"names", no_argument, NULL, 'n'},
+    {"claim", required_argument, NULL, 'c'},
+    {"yes", no_argument, NULL, 'y'},
+    {"store", required_argument, NULL, 'S'},
+    {"timeout", required_argument, NULL, 'T'},
+    {"polite", no_argument, NULL, 'p'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static int take_timeout(struct look_options *options)
@@ -52,6 +57,7 @@ static int take_option(struct look_options *options, int option, const char *all
     options->json = options->json || option == 'j';
     options->names = options->names || option == 'n';
     options->yes = options->yes || option == 'y';
+    options->polite = options->polite || option == 'p';
     if (option == 'c')
         options->claim = optarg;
     return -1;
@@ -77,13 +83,19 @@ int look_open(hf_client **client, struct look_options *options)
 {
     hf_error err;
     char    *inherited = secret_take_environment();
-    int      status = hf_open(client, options->store != NULL ? options->store : inherited,
-                              HF_CLIENT_OPTIONS(.server_timeout_ms = options->timeout_ms), &err);
+    char    *url = options->store != NULL ? options->store : inherited;
+    int      status;
 
-    secret_forget_environment();
-    secret_free(inherited);
-    secret_free(options->store);
+    if (url != inherited)
+        secret_free(inherited);
     options->store = NULL;
+    if (options->polite && (url = secret_with(url, "break=polite")) == NULL) {
+        say("out of memory");
+        return CODE_SYSTEM;
+    }
+    status = hf_open(client, url, HF_CLIENT_OPTIONS(.server_timeout_ms = options->timeout_ms), &err);
+    secret_forget_environment();
+    secret_free(url);
     return status == HF_OK ? -1 : say_failure(&err);
 }
 

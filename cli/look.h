@@ -16,9 +16,10 @@ struct look_options {
     bool        json;
     bool        names;
     bool        yes;
+    bool        polite;
 };
 
-/* Fills *options. -1: go on; else the exit code. `allowed`: letters of j(son), n(ames), c(laim), y(es). */
+/* Fills *options. -1: go on; else the exit code. `allowed`: letters of j(son), n(ames), c(laim), y(es), p(olite). */
 int look_parse(struct look_options *options, int argc, char **argv, const char *allowed, void (*help)(void));
 
 /* Opens the store. -1: done; else the exit code, and why was said. */

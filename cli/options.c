@@ -22,6 +22,7 @@
 enum {
     OPTION_STORE = 256,
     OPTION_FAIR,
+    OPTION_HEED,
     OPTION_AT_LEAST,
     OPTION_PERMITS,
     OPTION_WEIGHT,
@@ -47,6 +48,7 @@ static const struct option longs[] = {
     {"verbose", no_argument, NULL, OPTION_VERBOSE},
     {"store", required_argument, NULL, OPTION_STORE},
     {"fair", no_argument, NULL, OPTION_FAIR},
+    {"heed", no_argument, NULL, OPTION_HEED},
     {"at-least", required_argument, NULL, OPTION_AT_LEAST},
     {"permits", required_argument, NULL, OPTION_PERMITS},
     {"weight", required_argument, NULL, OPTION_WEIGHT},
@@ -167,6 +169,9 @@ static bool take_option(struct run_options *options, int option)
         return set_store(options);
     case OPTION_FAIR:
         options->fair = true;
+        return true;
+    case OPTION_HEED:
+        options->heed = true;
         return true;
     case OPTION_AT_LEAST:
         return read_duration("--at-least", 0, &options->min_hold_ms);

@@ -18,6 +18,7 @@ struct run_options {
     const char      *note;
     enum run_kind    kind;
     bool             fair;
+    bool             heed;
     bool             verbose;
     bool             quiet;
     int64_t          permits;

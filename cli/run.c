@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 
 #define DRAIN_MS 1000     /* for a release that the store did not answer */
 #define FLUSH_STEP_MS 100 /* between two looks whether a signal came */
+#define LINGER_MS 60000   /* between two looks at how long a name is to be kept yet */
 #define HURRY_MS 500      /* for what was said before something that must not wait for its reader */
 
 static int64_t clamp(int64_t value, int64_t least, int64_t most)
@@ -69,15 +71,19 @@ static const char *note_of(const struct run_options *options)
 static int open_store(struct run *run)
 {
     hf_error          err;
-    char             *inherited = secret_take_environment();
-    char             *url = run->options.store != NULL ? run->options.store : inherited;
+    char             *inherited = secret_take_environment(); /* in any case: the command is not to inherit it */
     hf_client_options options = HF_CLIENT_OPTIONS_INIT;
 
+    if (run->options.store == NULL)
+        run->options.store = inherited;
+    else
+        secret_free(inherited);
+    if (run->options.heed && (run->options.store = secret_with(run->options.store, "revoke=heed")) == NULL)
+        return say_system("cannot start");
     options.note = note_of(&run->options);
     options.watchdog_ms = run->options.watchdog_ms;
-    int status = hf_open(&run->client, url, &options, &err);
+    int status = hf_open(&run->client, run->options.store, &options, &err);
     secret_forget_environment();
-    secret_free(inherited);
     secret_free(run->options.store);
     run->options.store = NULL;
     if (status != HF_OK)
@@ -160,6 +166,20 @@ static void give_back(struct run *run, struct outcome *outcome)
         say("released %s", run->shown);
 }
 
+/* Where the store keeps the name for --at-least only as long as it is open, it stays open, until a signal asks us to
+ * end. */
+static void linger(struct run *run, bool ended)
+{
+    hf_snapshot   stats = {.size = sizeof(stats)};
+    struct pollfd signal = {.fd = run->signals.fd, .events = POLLIN};
+
+    while (!ended && hf_stats(run->client, &stats) == HF_OK && stats.lingers_ms > 0) {
+        int wait_ms = stats.lingers_ms < LINGER_MS ? (int)stats.lingers_ms + 1 : LINGER_MS;
+        if (poll(&signal, 1, wait_ms) > 0)
+            ended = signals_is_end(signals_next(&run->signals));
+    }
+}
+
 /* Nothing is held any more, so this may take as long as the reader likes, or until a signal comes. */
 static void flush(struct run *run, bool ended)
 {
@@ -198,6 +218,7 @@ int run_main(int argc, char **argv)
         say_flush(HURRY_MS);
         run_supervise(&run, &outcome);
         give_back(&run, &outcome);
+        linger(&run, outcome.ended);
         code = code_of(&run, &outcome);
     }
     finish(&run);

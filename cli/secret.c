@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Passwords are where RFC 3986 puts them (user:password@host) or in a parameter whose name ends like that. Cutting is
- * done in the string that the kernel shows to others (/proc/PID/cmdline and environ), and what is left over is zeroed.
+ * Passwords are where RFC 3986 puts them (user:password@host), in a parameter whose name ends like that, or in a URL
+ * that is one. Cutting is done in the string that the kernel shows to others (/proc/PID/cmdline and environ), and what
+ * is left over is zeroed.
  */
 #include "secret.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,16 +34,25 @@ static void cut_userinfo(char *url)
         cut(colon, at);
 }
 
+/* A server of several is a URL in the URL, which may have a password. */
+static bool is_secret(const char *name, size_t length)
+{
+    static const char word[] = "password", url[] = "server";
+    const size_t      word_length = sizeof(word) - 1;
+
+    if (length >= word_length && memcmp(name + length - word_length, word, word_length) == 0)
+        return true;
+    return length == sizeof(url) - 1 && memcmp(name, url, length) == 0;
+}
+
 static void cut_parameter(char *url)
 {
-    static const char key[] = "password=";
-    char             *at = strchr(url, '?');
+    char *at = strchr(url, '?');
 
     while (at != NULL) {
         char  *value = at + 1;
         size_t end = strcspn(value, "=&#");
-        if (value[end] == '=' && end + 2 >= sizeof(key) &&
-            strncmp(value + end + 2 - sizeof(key), key, sizeof(key) - 1) == 0)
+        if (value[end] == '=' && is_secret(value, end))
             cut(value + end + 1, value + strcspn(value, "&#"));
         at = strchr(value, '&');
     }
@@ -71,6 +83,17 @@ void secret_forget_environment(void)
         if (password != NULL)
             explicit_bzero(password, strlen(password));
     }
+}
+
+char *secret_with(char *url, const char *parameter)
+{
+    const char *base = url != NULL && *url != '\0' ? url : "sqlite:";
+    char       *with;
+
+    if (asprintf(&with, "%s%c%s", base, strchr(base, '?') != NULL ? '&' : '?', parameter) < 0)
+        with = NULL;
+    secret_free(url);
+    return with;
 }
 
 void secret_free(char *url)

@@ -12,6 +12,10 @@ char *secret_take_environment(void);
 /* Once the store is open: the password that stores read from a variable of its own is wiped there. */
 void secret_forget_environment(void);
 
+/* The URL with one more parameter ("break=polite"); the first one, which may be NULL for the user's own store, is wiped
+ * and freed. NULL: no memory. */
+char *secret_with(char *url, const char *parameter);
+
 /* Wipes and frees what the first two gave. NULL is allowed. */
 void secret_free(char *url);
 

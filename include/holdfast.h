@@ -175,7 +175,8 @@ HF_API int hf_open(hf_client **client, const char *url, const hf_client_options 
 /*
  * Closes the client: ends all waits through it (HF_ECLOSED), releases what it still holds, delivers what is still to be
  * released for at most drain_ms, and stops its threads. Handles stay valid memory until hf_free(), and answer
- * HF_ECLOSED. NULL is allowed.
+ * HF_ECLOSED. NULL is allowed. A store whose server forgets what a client is gone from (zookeeper:) keeps names that
+ * min_hold_ms keeps only while the client is open: for those, too, it waits for at most drain_ms.
  *
  * Returns HF_OK, or HF_EUNREACHABLE where a release was not delivered in time: that name is free when its lease ends.
  */
@@ -357,6 +358,7 @@ typedef struct hf_entry {
     int64_t     limit;
     int64_t     fence;
     char        claim[40]; /* the claim's id in hexadecimal, for hf_break() */
+    int         votes;     /* a store of several servers: on how many of them it stands; else 0 */
     hf_holder   holder;
 } hf_entry;
 
@@ -425,6 +427,7 @@ typedef struct hf_snapshot {
     uint64_t     server_errors; /* verbs that failed */
     hf_histogram waited;        /* from the call of an acquire to its grant */
     hf_histogram held;          /* from grant to release */
+    uint64_t     lingers_ms;    /* gauge: until then min_hold_ms keeps names that hf_close() would free; 0: none */
 } hf_snapshot;
 
 /* Fills *snapshot, whose size must be set. Cheap. */

@@ -13,6 +13,7 @@ bench_fn bench_redis_threads; /* 16 threads of one client against 16 bare connec
 bench_fn bench_redis_handoff; /* release to next acquire between two processes, against the same by hand */
 bench_fn bench_redis_herd;    /* requests for each hand-over, with many waiters */
 bench_fn bench_redis_idle;    /* what waiting costs the server */
+bench_fn bench_redis_redlock; /* a majority of five servers against one, and five in turn; some of them stopped */
 
 /* The two commands that the library sends to take and to give back one mutex, seen by MONITOR, to be sent again by a
  * bare client as often as it likes. */

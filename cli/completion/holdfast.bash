@@ -75,11 +75,11 @@ _holdfast()
     case $verb in
         run)
             options+=' --nonblock --wait --conflict-exit-code --quiet --shared --exclusive --permits --weight --fair'
-            options+=' --command --at-least --max-hold --lease --watchdog --on-loss --grace --note --verbose'
+            options+=' --command --at-least --max-hold --lease --watchdog --on-loss --grace --heed --note --verbose'
             ;;
         ls) options+=' --json --names --timeout' ;;
         show | doctor) options+=' --json --timeout' ;;
-        break) options+=' --claim --yes --timeout' ;;
+        break) options+=' --claim --polite --yes --timeout' ;;
         *) return ;;
     esac
     if [[ $cur == -* ]]; then

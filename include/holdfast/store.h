@@ -167,14 +167,15 @@ typedef struct hf_store_env {
 enum hf_capability {
     HF_CAP_IN_CALL =
         1 << 0, /* verbs complete inside begin(), and may take long: do not call it where one must not block */
-    HF_CAP_LATE = 1 << 1,      /* a message may arrive late: contract 3 */
-    HF_CAP_FIFO = 1 << 2,      /* every kind is first come, first served */
-    HF_CAP_FENCE = 1 << 3,     /* grants carry a fence */
-    HF_CAP_KEEP = 1 << 4,      /* release can keep (min_hold_ms) */
-    HF_CAP_SEMAPHORE = 1 << 5, /* counts */
-    HF_CAP_RW = 1 << 6,        /* readers and writers */
-    HF_CAP_FAIR = 1 << 7,      /* fair mutexes */
-    HF_CAP_SAME_CLOCK = 1 << 8 /* the store's clock is this machine's: no drift to allow for */
+    HF_CAP_LATE = 1 << 1,       /* a message may arrive late: contract 3 */
+    HF_CAP_FIFO = 1 << 2,       /* every kind is first come, first served */
+    HF_CAP_FENCE = 1 << 3,      /* grants carry a fence */
+    HF_CAP_KEEP = 1 << 4,       /* release can keep (min_hold_ms) */
+    HF_CAP_SEMAPHORE = 1 << 5,  /* counts */
+    HF_CAP_RW = 1 << 6,         /* readers and writers */
+    HF_CAP_FAIR = 1 << 7,       /* fair mutexes */
+    HF_CAP_SAME_CLOCK = 1 << 8, /* the store's clock is this machine's: no drift to allow for */
+    HF_CAP_LINGER = 1 << 9      /* what a release keeps is kept until close() at most: the core puts that off */
 };
 
 struct hf_url;
@@ -184,6 +185,7 @@ typedef struct hf_store {
     const struct hf_store_ops *ops;
     const hf_store_env        *env;
     unsigned                   caps; /* ops->caps at first; open() may take away what this URL cannot do */
+    const char *lacks; /* static; NULL at first: why it can not do what others can, for who asks for that */
 } hf_store;
 
 /* One table per scheme. No member may be NULL unless it says so. */

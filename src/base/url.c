@@ -123,7 +123,7 @@ static bool take_params(hf_url *url, const UriUriA *uri)
     return params != NULL && i == (size_t)count;
 }
 
-/* A parameter that is named like a secret, also in percent-encoding. */
+/* A parameter that is named like a secret, also in percent-encoding; or that may hold one. */
 static bool is_secret(const char *key, size_t len)
 {
     static const char *const words[] = {"pass", "secret", "token"};
@@ -132,6 +132,7 @@ static bool is_secret(const char *key, size_t len)
 
     for (size_t i = 0; plain != NULL && i < sizeof words / sizeof words[0]; i++)
         secret = secret || strcasestr(plain, words[i]) != NULL;
+    secret = secret || strcmp(plain + strspn(plain, "?"), "server") == 0; /* a URL in the URL, which may have one */
     free(plain);
     return secret;
 }

@@ -320,6 +320,24 @@ static unsigned wait_for_debts(hf_client *client, int64_t bound_us)
     return client->keeper.debt_count;
 }
 
+void hf__client_kept(hf_client *client, const hf_request *release, int64_t now_us)
+{
+    int64_t until_us = hf__after_ms(now_us, release->keep_ms);
+
+    if (release->keep_ms > 0 && release->verdict.found && hf__client_can(client, HF_CAP_LINGER) &&
+        until_us > client->lingers_until_us)
+        client->lingers_until_us = until_us;
+}
+
+/* Under the mutex. */
+static void linger(hf_client *client, int64_t bound_us)
+{
+    int64_t until_us = client->lingers_until_us < bound_us ? client->lingers_until_us : bound_us;
+
+    while (hf__now_us() < until_us && !client->manual)
+        hf__cond_wait_until(&client->idle, &client->mutex, until_us);
+}
+
 int hf_close(hf_client *client, int64_t drain_ms)
 {
     unsigned undelivered;
@@ -340,6 +358,7 @@ int hf_close(hf_client *client, int64_t drain_ms)
     hf__release_everything(client, held_bound_us);
     pthread_mutex_lock(&client->mutex);
     undelivered = wait_for_debts(client, bound_us);
+    linger(client, bound_us);
     pthread_mutex_unlock(&client->mutex);
     hf__loop_stop(&client->worker.loop);
     hf_dispatch(client);

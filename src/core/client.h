@@ -31,7 +31,8 @@ struct hf_client {
     unsigned            active;       /* calls inside that use the store */
     pthread_cond_t      idle;         /* active became 0, a debt was paid, or an operation is done */
     bool                closed;
-    int64_t             close_by_us; /* closing: no call of an acquire waits for the store longer */
+    int64_t             close_by_us;      /* closing: no call of an acquire waits for the store longer */
+    int64_t             lingers_until_us; /* until then the store keeps names that go when it is closed */
 
     /* With a mutex-guarded inside of their own rules; see each header. */
     hf__keeper keeper;
@@ -75,6 +76,9 @@ void hf__client_leave(hf_client *client);
 
 /* HF_OK or HF_EFORKED; asks nobody. */
 int hf__client_check_fork(const hf_client *client, hf_error *err);
+
+/* Under the mutex: a release was answered. What it kept may need the client to stay open. */
+void hf__client_kept(hf_client *client, const hf_request *release, int64_t now_us);
 
 static inline bool hf__client_can(const hf_client *client, unsigned capability)
 {

@@ -105,6 +105,8 @@ static void settle(hf_client *client, hf__errand *errand, int64_t now_us)
     bool      answered = errand->request.status == HF_OK;
     bool      again = hold->owed.place != 0; /* something was owed anew meanwhile, with a reference of its own */
 
+    if (answered)
+        hf__client_kept(client, &errand->request, now_us);
     errand_free(&client->keeper, errand);
     if (!answered)
         client->stats.server_errors++;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "core/client.h"
 
@@ -38,6 +39,7 @@ int hf_stats(hf_client *client, hf_snapshot *snapshot)
     now = client->stats;
     now.news = client->hub.taken;
     now.undelivered = client->keeper.debt_count;
+    now.lingers_ms = (uint64_t)hf__ms_until(client->lingers_until_us, hf__now_us());
     pthread_mutex_unlock(&client->mutex);
     now.size = size;
     memcpy(snapshot, &now, size < sizeof now ? size : sizeof now);

@@ -64,7 +64,8 @@ static int check_store(const hf_client *client, int kind, const hf_options *opti
         what = "a minimum hold";
     if (what == NULL)
         return HF_OK;
-    return hf__fail(err, HF_EUNSUPPORTED, "the store %s: has no %s", client->scheme, what);
+    return hf__fail(err, HF_EUNSUPPORTED, "the store %s: has no %s%s%s", client->scheme, what,
+                    client->store->lacks != NULL ? ": " : "", client->store->lacks != NULL ? client->store->lacks : "");
 }
 
 static hf_lock *lock_alloc(const char *name, size_t name_len, const char *note)

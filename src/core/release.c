@@ -147,10 +147,12 @@ static void settle(hf__release *release, int64_t now_us)
         if (release->request.status == HF_OK && !release->request.verdict.found)
             hf__hold_lose(hold);
     }
-    if (release->request.status == HF_OK)
+    if (release->request.status == HF_OK) {
+        hf__client_kept(hold->client, &release->request, now_us);
         hf__hold_unref(hold);
-    else
+    } else {
         hf__keeper_owe(hold, &release->request, now_us);
+    }
     open_gate(release);
 }
 

@@ -33,6 +33,10 @@ extern const hf__dialect  hf__postgres_dialect;
 #ifdef HF_STORE_REDIS
 extern const hf_store_ops hf__redis_ops, hf__rediss_ops, hf__redis_unix_ops;
 extern const hf_store_ops hf__redis_sentinel_ops, hf__rediss_sentinel_ops;
+extern const hf_store_ops hf__redis_cluster_ops, hf__rediss_cluster_ops;
+#endif
+#ifdef HF_STORE_REDLOCK
+extern const hf_store_ops hf__redlock_ops;
 #endif
 #ifdef HF_STORE_ZOOKEEPER
 extern const hf_store_ops hf__zookeeper_ops;
@@ -49,7 +53,11 @@ static const hf_store_ops *const built_in[] = {
     &hf__postgresql_ops,
 #endif
 #ifdef HF_STORE_REDIS
-    &hf__redis_ops,      &hf__rediss_ops, &hf__redis_unix_ops, &hf__redis_sentinel_ops, &hf__rediss_sentinel_ops,
+    &hf__redis_ops,           &hf__rediss_ops,        &hf__redis_unix_ops,     &hf__redis_sentinel_ops,
+    &hf__rediss_sentinel_ops, &hf__redis_cluster_ops, &hf__rediss_cluster_ops,
+#endif
+#ifdef HF_STORE_REDLOCK
+    &hf__redlock_ops,
 #endif
 #ifdef HF_STORE_ZOOKEEPER
     &hf__zookeeper_ops,
@@ -76,8 +84,8 @@ static const struct {
 
 /* Schemes of stores that Holdfast has or is to have. */
 static const char *const known[] = {
-    "sqlite",          "memory",        "redis",   "rediss",    "redis+unix", "redis-sentinel",
-    "rediss-sentinel", "redis-cluster", "redlock", "zookeeper", "mysql",      "postgresql",
+    "sqlite",        "memory",         "redis",   "rediss",    "redis+unix", "redis-sentinel", "rediss-sentinel",
+    "redis-cluster", "rediss-cluster", "redlock", "zookeeper", "mysql",      "postgresql",
 };
 
 static pthread_mutex_t     mutex = PTHREAD_MUTEX_INITIALIZER; /* guards `added` */

@@ -216,8 +216,6 @@ static void r05_every_time_at_its_bounds(void **state)
         for (size_t k = 0; k < 12; k++) {
             hf_options o = all[i];
             o.size = sizeof(o);
-            if (store_is("zookeeper:"))
-                o.min_hold_ms = 0; /* it has none */
             hf_client *client = must_open_with(
                 HF_CLIENT_OPTIONS(.watchdog_ms = watchdogs[k % 3], .server_timeout_ms = timeouts[k / 4]));
             hf_lock *lock = must_mutex(client, "r05", &o);

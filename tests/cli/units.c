@@ -173,6 +173,7 @@ static void passwords_are_cut_out(void **state)
     check_secret("redis://joe:a@b:c@h1:1,h2:2/x", "redis://joe@h1:1,h2:2/x");
     check_secret("redis://host:6379/a:b@c", "redis://host:6379/a:b@c");
     check_secret("mysql://h/db?password=x&a=1", "mysql://h/db?password=&a=1");
+    check_secret("redlock://h1,h2?server=redis%3A%2F%2F%3Ap%40h3&a=1", "redlock://h1,h2?server=&a=1");
     check_secret("mysql://h/db?a=1&password=secret", "mysql://h/db?a=1&password=");
     check_secret("mysql://j:p@h/db?password=one&password=two#x", "mysql://j@h/db?password=&password=#x");
     check_secret("sqlite:", "sqlite:");

@@ -13,7 +13,7 @@ static void idle_name_is_granted(suite_state *s)
 
     assert_int_equal(v.answer, HF_GRANTED);
     assert_in_range(v.lease_ms, LONG_MS - 10000, LONG_MS);
-    if (s->spec->ops->caps & HF_CAP_FENCE)
+    if (party_caps(s->a) & HF_CAP_FENCE)
         assert_true(v.fence > 0);
     assert_holds(s->b, one.name, 1, 0);
     assert_true(holds_claim(s->b, &one, true));
@@ -143,7 +143,7 @@ static void expired_holder_is_removed(suite_state *s)
     fence = must_grant(s->a, &one);
     must_wait(s->b, &two);
     sleep_ms(SHORT_MS * 2);
-    assert_true(must_grant(s->b, &two) > fence || !(s->spec->ops->caps & HF_CAP_FENCE));
+    assert_true(must_grant(s->b, &two) > fence || !(party_caps(s->a) & HF_CAP_FENCE));
     assert_int_equal(renew(s->a, &one, LONG_MS), HF_RENEWAL_GONE);
     assert_false(release(s->a, &one).found);
     assert_holds(s->a, name, 1, 0);
@@ -168,7 +168,7 @@ static void expired_claim_stands_behind_the_others(suite_state *s)
     must_wait(s->a, &one);
     must_grant(s->b, &two);
     release(s->b, &two);
-    assert_true(must_grant(s->a, &one) > fence || !(s->spec->ops->caps & HF_CAP_FENCE));
+    assert_true(must_grant(s->a, &one) > fence || !(party_caps(s->a) & HF_CAP_FENCE));
 }
 
 /* Whoever waits renews its place by asking again; who does not, loses it. */
@@ -199,7 +199,7 @@ static void past_deadline_answers_at_once(suite_state *s)
     verb(s->a, &request); /* either way it must come back */
     assert_true(hf__now_us() - begun_us < 3 * HF_US_PER_S);
     if (request.status != HF_OK)
-        assert_int_equal(request.status, HF_EUNREACHABLE);
+        assert_true(request.status == HF_EUNREACHABLE || request.status == HF_ENOQUORUM);
     release(s->a, &one);
     assert_holds(s->b, one.name, 0, 0);
 }

@@ -22,7 +22,7 @@ static void many_readers_or_one_writer(suite_state *s)
     must_wait(s->a, &writer);
     release(s->a, &one);
     must_wait(s->a, &writer);
-    if (s->spec->ops->caps & HF_CAP_FIFO)
+    if (party_caps(s->a) & HF_CAP_FIFO)
         must_wait(s->b, &late); /* the writer does not starve */
     release(s->b, &two);
     must_grant(s->a, &writer);
@@ -58,7 +58,7 @@ static void weights_sum_up(suite_state *s)
     must_grant(s->a, &two);
     must_grant(s->b, &again);
     must_wait(s->a, &big);
-    if (s->spec->ops->caps & HF_CAP_FIFO) {
+    if (party_caps(s->a) & HF_CAP_FIFO) {
         must_wait(s->b, &small); /* it would fit; but the big one came first */
         assert_holds(s->a, name, 2, 2);
         release(s->a, &two);

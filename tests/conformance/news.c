@@ -149,7 +149,7 @@ static void of_a_kept_name(suite_state *s)
     hf_claim    one = claim_first(&kind_mutex, name), two = claim_second(&kind_mutex, name);
     unsigned    seen;
 
-    if (!has_news(s) || !(s->spec->ops->caps & HF_CAP_KEEP))
+    if (!has_news(s) || !(party_caps(s->a) & HF_CAP_KEEP))
         return;
     must_grant(s->a, &one);
     seen = settle(s->b, &two);
@@ -189,7 +189,7 @@ static void when_another_clears_the_way(suite_state *s)
     hf_claim    one = claim_first(&kind_mutex, name), two = claim_second(&kind_mutex, name), try_it = claim_new_id(two);
     unsigned    seen;
 
-    if (!has_news(s) || !(s->spec->ops->caps & HF_CAP_FIFO))
+    if (!has_news(s) || !(party_caps(s->a) & HF_CAP_FIFO))
         return;
     one.lease_ms = SHORT_MS;
     must_grant(s->a, &one);

@@ -156,6 +156,11 @@ static void free_party(party *p)
     free(p);
 }
 
+unsigned party_caps(const party *p)
+{
+    return p->store->caps;
+}
+
 party *party_open(const suite_spec *spec, const char *note)
 {
     hf_error err = {0};

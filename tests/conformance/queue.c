@@ -75,7 +75,7 @@ static void fences_rise(suite_state *s)
     const char *name = fresh_name();
     int64_t     last = 0;
 
-    if (!(s->spec->ops->caps & HF_CAP_FENCE))
+    if (!(party_caps(s->a) & HF_CAP_FENCE))
         return;
     for (int i = 0; i < 200; i++) {
         party   *p = i % 2 == 0 ? s->a : s->b;
@@ -95,7 +95,7 @@ static void fences_rise_beyond_the_clients(suite_state *s)
     const char *name = fresh_name();
     int64_t     last = 0;
 
-    if (!(s->spec->ops->caps & HF_CAP_FENCE))
+    if (!(party_caps(s->a) & HF_CAP_FENCE))
         return;
     for (int i = 0; i < 5; i++) {
         party   *p = party_open(s->spec, "short-lived");
@@ -115,7 +115,7 @@ static void fence_of_one_that_waited(suite_state *s)
     hf_claim    one = claim_first(s->kind, name), two = claim_second(s->kind, name), three;
     int64_t     fence_one, fence_two;
 
-    if (!(s->spec->ops->caps & HF_CAP_FENCE))
+    if (!(party_caps(s->a) & HF_CAP_FENCE))
         return;
     three = claim_new_id(two);
     fence_one = must_grant(s->a, &one);

@@ -92,7 +92,7 @@ static void kept_for_a_while(suite_state *s)
     hf_claim    one = claim_first(s->kind, name), two = claim_second(s->kind, name);
     hf_verdict  v;
 
-    if (!(s->spec->ops->caps & HF_CAP_KEEP))
+    if (!(party_caps(s->a) & HF_CAP_KEEP))
         return;
     must_grant(s->a, &one);
     assert_true(release_keep(s->a, &one, SHORT_MS * 4).found);
@@ -111,10 +111,12 @@ static void kept_beyond_its_client(suite_state *s)
     hf_claim    one = claim_first(s->kind, name), two = claim_second(s->kind, name);
 
     must_grant(gone, &one);
-    if (s->spec->ops->caps & HF_CAP_KEEP)
+    if (party_caps(s->a) & HF_CAP_KEEP)
         release_keep(gone, &one, LONG_MS);
     party_close(gone);
-    if (s->spec->ops->caps & HF_CAP_KEEP)
+    if (party_caps(s->a) & HF_CAP_LINGER)
+        must_grant(s->b, &two);
+    else if (party_caps(s->a) & HF_CAP_KEEP)
         assert_int_equal(attempt(s->b, &two, false).answer, HF_REFUSED);
 }
 
@@ -127,7 +129,7 @@ static void kept_is_not_revived(suite_state *s)
     hf_request  late = {.verb = HF_VERB_ATTEMPT, .claim = &one, .queue = true};
     hf_verdict  v;
 
-    if (!(s->spec->ops->caps & HF_CAP_KEEP))
+    if (!(party_caps(s->a) & HF_CAP_KEEP))
         return;
     must_grant(s->a, &one);
     assert_true(release_keep(s->a, &one, SHORT_MS * 6).found);

@@ -3,6 +3,7 @@
  * The embedded store and what stands in its file: other programs' data, nonsense, other layouts, other boots, other
  * clocks; and that a verb that fails leaves nothing of itself there.
  */
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,57 @@ static void newer_layout(void **state)
     party_close(open_url(url_in(folder, "l.db")));
     sql(folder, "UPDATE holdfast_meta SET value = 99 WHERE key = 'schema'");
     expect_refusal(url_in(folder, "l.db"), HF_EREFUSED, "layout 99");
+}
+
+static int picture_row(void *arg, int count, char **columns, char **names)
+{
+    (void)count;
+    (void)names;
+    snprintf(arg, 8192, "%s", columns[0]);
+    return 0;
+}
+
+/* The tables of the folder's l.db as SQLite knows them. */
+static void picture(const char *folder, char text[8192])
+{
+    char     path[PATH_MAX + 64];
+    sqlite3 *db;
+
+    text[0] = '\0';
+    snprintf(path, sizeof path, "%s/l.db", folder);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "SELECT group_concat(sql) FROM (SELECT sql FROM sqlite_schema ORDER BY name)",
+                                  picture_row, text, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    assert_true(strlen(text) > 200);
+}
+
+/* Whoever makes the tables by hand has what the store makes, and can use it. */
+static void the_printed_schema_is_the_one_that_is_made(void **state)
+{
+    char     printed[8192], made[8192], path[PATH_MAX + 64];
+    char     by_hand[PATH_MAX + 32];
+    hf_claim claim = claim_first(&kind_mutex, "printed");
+    party   *p;
+
+    (void)state;
+    snprintf(by_hand, sizeof by_hand, "%s", fresh_folder());
+    sql(by_hand, hf_schema("sqlite"));
+    snprintf(path, sizeof path, "%s/l.db", by_hand);
+    assert_int_equal(chmod(path, 0600), 0);
+    picture(by_hand, printed);
+    const char *folder = fresh_folder();
+    party_close(open_url(url_in(folder, "l.db")));
+    picture(folder, made);
+    assert_string_equal(printed, made);
+    p = open_url(url_in(by_hand, "l.db"));
+    must_grant(p, &claim);
+    assert_true(release(p, &claim).found);
+    party_close(p);
+    sql(folder, "ALTER TABLE holdfast_meta ADD COLUMN more"); /* the control */
+    picture(folder, made);
+    assert_string_not_equal(printed, made);
 }
 
 /* Rows that no version of ours wrote. Nothing may be read or written where it should not; what comes of it is open. */
@@ -268,6 +320,7 @@ int main(void)
         cmocka_unit_test(not_a_database),
         cmocka_unit_test(not_a_file),
         cmocka_unit_test(newer_layout),
+        cmocka_unit_test(the_printed_schema_is_the_one_that_is_made),
         cmocka_unit_test(rows_of_nonsense),
         cmocka_unit_test(meta_of_nonsense),
         cmocka_unit_test(failure_undoes_what_was_written),

@@ -34,6 +34,7 @@ typedef struct suite_spec {
 typedef struct party party;
 
 party    *party_open(const suite_spec *spec, const char *note);
+unsigned  party_caps(const party *p); /* what its store can, by its URL: enum hf_capability */
 void      party_close(party *p);
 hf_store *party_store(party *p);
 

@@ -201,13 +201,14 @@ static int64_t begun_us(const span *s)
     return s->enter.at_us - (s->enter.lease_ms - s->enter.left_ms) * 1000;
 }
 
-/* So many different servers forgot in this time. */
-static int forgot_between(const checker *c, int64_t from_us, int64_t to_us)
+/* So many different servers forgot in this time what others did not know of the name. */
+static int forgot_between(const checker *c, int name, int64_t from_us, int64_t to_us)
 {
     uint64_t which = 0;
 
     for (size_t i = 0; i < c->forgot_count; i++)
-        if (c->forgot[i].at_us >= from_us && c->forgot[i].at_us <= to_us)
+        if (c->forgot[i].at_us >= from_us && c->forgot[i].at_us <= to_us &&
+            !((uint64_t)c->forgot[i].value >> (name & 63) & 1))
             which |= 1ULL << (c->forgot[i].name & 63);
     return __builtin_popcountll(which);
 }
@@ -224,7 +225,7 @@ static void count_clash(checker *c, const span *a, const span *b)
     int64_t from_us = begun_us(a) < begun_us(b) ? begun_us(a) : begun_us(b);
     int     common = votes_of(a) + votes_of(b) - a->enter.servers;
 
-    if (a->enter.servers > 0 && common <= forgot_between(c, from_us, b->enter.at_us)) {
+    if (a->enter.servers > 0 && common <= forgot_between(c, b->enter.name, from_us, b->enter.at_us)) {
         c->v->excused++;
         return;
     }

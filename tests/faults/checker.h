@@ -11,7 +11,8 @@
  *
  * Where several independent servers decide, two majorities have votes_a + votes_b - servers of them in common at least.
  * Two owners whose grants have fewer servers in common than forgot meanwhile, from the first send for either to the
- * later entry, are counted apart, as `excused`: such an arrangement promises nothing then.
+ * later entry (what stood at a majority of the others as well aside), are counted apart, as `excused`: such an
+ * arrangement promises nothing then.
  *
  * The rest are figures. Grants that were over when their holder looked for the first time have no validity: they take
  * part in nothing but the counts and the check for equal fences.

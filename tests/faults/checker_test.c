@@ -140,6 +140,20 @@ static void servers_that_forgot_excuse_as_many_votes(void **state)
     assert_int_equal(overlaps_after(3, 3, 1, 9001, &excused), 1); /* after the later one was in */
 }
 
+static void what_others_know_is_no_excuse(void **state)
+{
+    (void)state;
+    record *a = enter(1, RECORD_EXCLUSIVE, 5000, 0);
+    add(RECORD_FORGOT, 0, 7000)->value = 1; /* of name 0 a majority of the others knew */
+    record *b = enter(2, RECORD_EXCLUSIVE, 9000, 0);
+    a->votes = b->votes = 3;
+    a->servers = b->servers = 5;
+    assert_int_equal(judge().overlaps, 1);
+    log_of[1].value = 2;
+    assert_int_equal(judge().overlaps, 0);
+    assert_int_equal(judge().excused, 1);
+}
+
 static void the_dead_hold_nothing(void **state)
 {
     (void)state;
@@ -294,6 +308,7 @@ int main(void)
         cmocka_unit_test_setup(a_deadline_seen_again_counts, fresh),
         cmocka_unit_test_setup(servers_that_forgot_excuse_as_many_votes, fresh),
         cmocka_unit_test_setup(servers_that_forgot_excuse_as_many_votes, fresh),
+        cmocka_unit_test_setup(what_others_know_is_no_excuse, fresh),
         cmocka_unit_test_setup(the_dead_hold_nothing, fresh),
         cmocka_unit_test_setup(another_process_s_death_excuses_nobody, fresh),
         cmocka_unit_test_setup(readers_share_and_writers_do_not, fresh),

@@ -13,6 +13,24 @@
 
 static dbserver server;
 
+/* Handles of the test that runs. */
+static hf_lock *made[16];
+static size_t   made_count;
+
+static hf_lock *made_mutex(hf_client *client, const char *name, const hf_options *options)
+{
+    assert_true(made_count < sizeof made / sizeof made[0]);
+    return made[made_count++] = must_mutex(client, name, options);
+}
+
+static int made_free(void **state)
+{
+    (void)state;
+    while (made_count > 0)
+        hf_free(made[--made_count]);
+    return 0;
+}
+
 static void sql(const char *text)
 {
     assert_true(dbserver_sql(&server, text, NULL, 0));
@@ -31,7 +49,7 @@ static void b68_cut_connections_lose_nothing(void **state)
 {
     (void)state;
     hf_client *a = must_open_with(HF_CLIENT_OPTIONS(.watchdog_ms = 1500)), *b = must_open();
-    hf_lock   *lock = must_mutex(a, "cut", NULL), *other = must_mutex(b, "cut", NULL);
+    hf_lock   *lock = made_mutex(a, "cut", NULL), *other = made_mutex(b, "cut", NULL);
     hf_grant   grant = must_acquire(lock, HF_NOWAIT);
     acquirer   w;
 
@@ -56,7 +74,7 @@ static void a_server_that_comes_back_knows_its_locks(void **state)
 {
     (void)state;
     hf_client *a = must_open_with(HF_CLIENT_OPTIONS(.watchdog_ms = 30000)), *b = must_open();
-    hf_lock   *lock = must_mutex(a, "restart", NULL), *other = must_mutex(b, "restart", NULL);
+    hf_lock   *lock = made_mutex(a, "restart", NULL), *other = made_mutex(b, "restart", NULL);
     hf_grant   grant = must_acquire(lock, HF_NOWAIT);
     acquirer   w;
 
@@ -79,7 +97,7 @@ static void a_dead_server_is_told_in_time(void **state)
 {
     (void)state;
     hf_client *a = must_open_with(HF_CLIENT_OPTIONS(.watchdog_ms = 1500, .server_timeout_ms = 500));
-    hf_lock   *lock = must_mutex(a, "dead", NULL), *more = must_mutex(a, "dead-2", NULL);
+    hf_lock   *lock = made_mutex(a, "dead", NULL), *more = made_mutex(a, "dead-2", NULL);
     int64_t    from_ms;
 
     must_acquire(lock, HF_NOWAIT);
@@ -106,7 +124,7 @@ static void b73_a_foreign_lock_on_the_row(void **state)
 {
     (void)state;
     hf_client *a = must_open();
-    hf_lock   *lock = must_mutex(a, "foreign", NULL);
+    hf_lock   *lock = made_mutex(a, "foreign", NULL);
     int64_t    from_ms;
     int        status;
     pid_t      pid;
@@ -144,7 +162,7 @@ static void b73_deadlocks_are_retried(void **state)
 {
     (void)state;
     hf_client *a = must_open();
-    hf_lock   *lock = must_mutex(a, "stumble", NULL);
+    hf_lock   *lock = made_mutex(a, "stumble", NULL);
     int64_t    last = 0;
 
     sql(server.postgres ? stumble_postgres : stumble_mysql);
@@ -181,7 +199,7 @@ static void the_least_rights_are_enough(void **state)
         snprintf(url, sizeof url, "mysql://plain@127.0.0.1:%d/locks?create=no", server.port);
     }
     assert_status_err(wanted, hf_open(&a, url, NULL, &err), &err);
-    lock = must_mutex(a, "plain", NULL);
+    lock = made_mutex(a, "plain", NULL);
     must_acquire(lock, HF_NOWAIT);
     must_release(lock);
     if (!server.postgres) { /* F28: a server that became read-only, as for users without special rights */
@@ -225,7 +243,7 @@ static void the_view_says_it_in_plain_words(void **state)
 {
     (void)state;
     hf_client *a = must_open_with(HF_CLIENT_OPTIONS(.note = "nightly")), *b = must_open();
-    hf_lock   *lock = must_mutex(a, "view/1", NULL), *other = must_mutex(b, "view/1", NULL);
+    hf_lock   *lock = made_mutex(a, "view/1", NULL), *other = made_mutex(b, "view/1", NULL);
     acquirer   w;
     char       text[200];
 
@@ -265,8 +283,8 @@ static void time_zones_have_no_effect(void **state)
     setenv("TZ", "America/New_York", 1);
     b = must_open();
     unsetenv("TZ");
-    lock = must_mutex(a, "zone", HF_OPTIONS(.lease_ms = 2000));
-    other = must_mutex(b, "zone", NULL);
+    lock = made_mutex(a, "zone", HF_OPTIONS(.lease_ms = 2000));
+    other = made_mutex(b, "zone", NULL);
     must_acquire(lock, HF_NOWAIT);
     assert_status(HF_BUSY, hf_acquire(other, HF_NOWAIT, NULL, NULL));
     assert_in_range(must_list(b, "zone")->of[0].left_ms, 0, 2000);
@@ -279,11 +297,15 @@ static void time_zones_have_no_effect(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(b68_cut_connections_lose_nothing), cmocka_unit_test(a_server_that_comes_back_knows_its_locks),
-        cmocka_unit_test(a_dead_server_is_told_in_time),    cmocka_unit_test(b73_a_foreign_lock_on_the_row),
-        cmocka_unit_test(b73_deadlocks_are_retried),        cmocka_unit_test(the_view_says_it_in_plain_words),
-        cmocka_unit_test(time_zones_have_no_effect),        cmocka_unit_test(the_least_rights_are_enough),
-        cmocka_unit_test(no_tables_and_create_no),
+        cmocka_unit_test_teardown(b68_cut_connections_lose_nothing, made_free),
+        cmocka_unit_test_teardown(a_server_that_comes_back_knows_its_locks, made_free),
+        cmocka_unit_test_teardown(a_dead_server_is_told_in_time, made_free),
+        cmocka_unit_test_teardown(b73_a_foreign_lock_on_the_row, made_free),
+        cmocka_unit_test_teardown(b73_deadlocks_are_retried, made_free),
+        cmocka_unit_test_teardown(the_view_says_it_in_plain_words, made_free),
+        cmocka_unit_test_teardown(time_zones_have_no_effect, made_free),
+        cmocka_unit_test_teardown(the_least_rights_are_enough, made_free),
+        cmocka_unit_test_teardown(no_tables_and_create_no, made_free),
     };
     int failed = 1;
 

@@ -232,7 +232,7 @@ static void call_read(moves *m, int argc, char **argv, const char **query)
 
 int main(int argc, char **argv)
 {
-    static moves m = {.count = 100, .moves = 4, .pause_ms = 400};
+    static moves m = {.count = 100, .moves = 8, .pause_ms = 100};
     const char  *query = "";
 
     call_read(&m, argc, argv, &query);

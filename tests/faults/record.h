@@ -15,17 +15,19 @@
 #include <stdint.h>
 
 enum record_type {
-    RECORD_ENTER = 1,   /* a grant: at_us, deadline_us, fence, left_ms, lease_ms */
-    RECORD_STILL = 2,   /* the holder saw again that it holds: at_us, deadline_us */
-    RECORD_EXIT = 3,    /* the holder is about to release: at_us */
-    RECORD_LOST = 4,    /* the holder was told, by hf_left or hf_release, that its grant had ended: at_us */
-    RECORD_UPDATE = 5,  /* a guarded update: value is 1 where the resource took it, 0 where it refused the fence */
-    RECORD_BUSY = 6,    /* an acquire that ended busy or cancelled */
-    RECORD_FAILED = 7,  /* an acquire or release that failed: value is the status */
-    RECORD_STOP = 8,    /* the nemesis is about to stop pid */
-    RECORD_CONT = 9,    /* the nemesis has continued pid */
-    RECORD_DEATH = 10,  /* the nemesis is about to kill pid */
-    RECORD_FORGOT = 11, /* of several independent servers, number `name` is about to forget what it granted */
+    RECORD_ENTER = 1,  /* a grant: at_us, deadline_us, fence, left_ms, lease_ms */
+    RECORD_STILL = 2,  /* the holder saw again that it holds: at_us, deadline_us */
+    RECORD_EXIT = 3,   /* the holder is about to release: at_us */
+    RECORD_LOST = 4,   /* the holder was told, by hf_left or hf_release, that its grant had ended: at_us */
+    RECORD_UPDATE = 5, /* a guarded update: value is 1 where the resource took it, 0 where it refused the fence */
+    RECORD_BUSY = 6,   /* an acquire that ended busy or cancelled */
+    RECORD_FAILED = 7, /* an acquire or release that failed: value is the status */
+    RECORD_STOP = 8,   /* the nemesis is about to stop pid */
+    RECORD_CONT = 9,   /* the nemesis has continued pid */
+    RECORD_DEATH = 10, /* the nemesis is about to kill pid */
+    /* Of several independent servers, number `name` is about to forget what it granted. Of the names in `value` (a
+     * mask of 1 << name) all that it held stood at a majority of the others as well. */
+    RECORD_FORGOT = 11,
 };
 
 /* How a grant excludes others of its name. */

@@ -324,13 +324,55 @@ static void a_tls_link_cut_at_many_bytes(void **state)
     redis_end(s);
 }
 
+/* A Sentinel whose certificate is of another authority than the server's; it announces the server's port with TLS. */
+static redis_server *tls_sentinel(const redis_server *of)
+{
+    static char key[1100], pem[1100], ca[1100], config[128];
+
+    snprintf(key, sizeof(key), "%s", in_folder("foreign.key"));
+    snprintf(pem, sizeof(pem), "%s", in_folder("foreign.pem"));
+    snprintf(ca, sizeof(ca), "%s", in_folder("other.pem"));
+    snprintf(config, sizeof(config), "sentinel monitor tls 127.0.0.1 %d 1\n", redis_tls_port(of));
+    const char *args[] = {"--sentinel", "--tls-cert-file",
+                          pem,          "--tls-key-file",
+                          key,          "--tls-ca-cert-file",
+                          ca,           "--tls-auth-clients",
+                          "no",         NULL};
+    return redis_start(&(redis_setup){.tls = true, .args = args, .config = config});
+}
+
+/* Each side has its own authority, and TLS or not. */
+static void sentinels_have_tls_of_their_own(void **state)
+{
+    redis_server *s = tls_server("good", "no"), *sentinel = tls_sentinel(s);
+    char          url[8192], ca[1100], other[1100];
+    int           port = redis_port(sentinel), tls_port = redis_tls_port(sentinel);
+
+    (void)state;
+    snprintf(ca, sizeof(ca), "%s", in_folder("ca.pem"));
+    snprintf(other, sizeof(other), "%s", in_folder("other.pem"));
+    snprintf(url, sizeof(url), "rediss-sentinel://127.0.0.1:%d/tls?ca=%s&sentinel-ca=%s", tls_port, ca, other);
+    must_work(url);
+    snprintf(url, sizeof(url), "rediss-sentinel://127.0.0.1:%d/tls?ca=%s&sentinel-tls=no", port, ca);
+    must_work(url);
+    snprintf(url, sizeof(url), "rediss-sentinel://127.0.0.1:%d/tls?ca=%s", tls_port, ca);
+    must_be_refused(url, HF_EREFUSED, "certificate");
+    snprintf(url, sizeof(url), "rediss-sentinel://127.0.0.1:%d/tls?ca=%s&sentinel-ca=%s", tls_port, other, other);
+    must_be_refused(url, HF_EREFUSED, "certificate");
+    snprintf(url, sizeof(url), "rediss-sentinel://127.0.0.1:%d/tls?ca=%s&sentinel-ca=%s", port, ca, other);
+    must_be_refused(url, HF_EUNREACHABLE, "Sentinels");
+    redis_end(sentinel);
+    redis_end(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_certificate_is_taken), cmocka_unit_test(an_expired_one_is_refused),
-        cmocka_unit_test(a_foreign_one_is_refused),    cmocka_unit_test(one_of_another_host_is_refused),
-        cmocka_unit_test(clients_show_their_own),      cmocka_unit_test(tls_and_plain_do_not_mix),
-        cmocka_unit_test(a_certificate_that_goes_bad), cmocka_unit_test(a_tls_link_cut_at_many_bytes),
+        cmocka_unit_test(a_good_certificate_is_taken),     cmocka_unit_test(an_expired_one_is_refused),
+        cmocka_unit_test(a_foreign_one_is_refused),        cmocka_unit_test(one_of_another_host_is_refused),
+        cmocka_unit_test(clients_show_their_own),          cmocka_unit_test(tls_and_plain_do_not_mix),
+        cmocka_unit_test(a_certificate_that_goes_bad),     cmocka_unit_test(a_tls_link_cut_at_many_bytes),
+        cmocka_unit_test(sentinels_have_tls_of_their_own),
     };
     return cmocka_run_group_tests_name("redis, TLS", tests, begin, end);
 }

@@ -23,13 +23,16 @@
 
 #include "lib/apitest.h"
 #include "lib/program.h"
+#include "names.h"
 #include "record.h"
 #include "redlock_links.h"
+#include "redlock_look.h"
 
 #define SERVERS 5
 #define MAJORITY 3
 #define MAX_LEASE_MS 2000 /* for so long a server that was started anew does not vote, unless it is called durable */
 #define STEP_US 60000000
+#define MAJORITY_NAMES 7 /* of the torture's, but for the fair one and the semaphores */
 
 typedef struct server {
     bool    stopped, down, wipe;
@@ -46,14 +49,15 @@ typedef struct nemesis {
     bool       durable, forget, calm_links;
     server     of[SERVERS];
     int64_t    mend_ms[LINKS_GROUPS][SERVERS];
-    int64_t    stops, kept, wiped, cuts, stepped, forgot;
+    int64_t    stops, kept, wiped, cuts, stepped, forgot, harmless;
 } nemesis;
 
 /* ------------------------------------------------------------------ servers ----------------------------------- */
 
-static void forgot(nemesis *n, int i)
+/* `harmless`: names of which others know as much. */
+static void forgot(nemesis *n, int i, uint64_t harmless)
 {
-    record r = {.type = RECORD_FORGOT, .name = i, .at_us = now_us()};
+    record r = {.type = RECORD_FORGOT, .name = i, .at_us = now_us(), .value = (int64_t)harmless};
 
     record_write(n->events, &r);
 }
@@ -65,6 +69,17 @@ static int out(const nemesis *n)
     for (int i = 0; i < SERVERS; i++)
         count += n->of[i].stopped || n->of[i].down;
     return count;
+}
+
+/* Servers that do not answer, as a mask. */
+static unsigned away(const nemesis *n)
+{
+    unsigned mask = 0;
+
+    for (int i = 0; i < SERVERS; i++)
+        if (n->of[i].stopped || n->of[i].down)
+            mask |= 1U << i;
+    return mask;
 }
 
 /* It has not been back for long: it does not vote, and the age that it tells is counted by the clock that we step. */
@@ -81,16 +96,17 @@ static void server_stop(nemesis *n, int i)
     n->stops++;
 }
 
-/* A grant that began before the record may have been given after it, so there is a second one. */
+/* Several forget together, so nothing of it is harmless. A grant that began before the record may have been given after
+ * it: there is a second one. */
 static void server_kill(nemesis *n, int i, bool wipe, int64_t back_ms)
 {
     bool forgets = wipe && n->durable;
 
     if (forgets)
-        forgot(n, i);
+        forgot(n, i, 0);
     redis_kill(redis_set_of(n->set, i));
     if (forgets)
-        forgot(n, i);
+        forgot(n, i, 0);
     n->forgot += forgets;
     n->of[i].down = true;
     n->of[i].wipe = wipe;
@@ -131,7 +147,7 @@ static void server_strike(nemesis *n)
 
     if (n->of[i].stopped || n->of[i].down || out(n) >= most)
         return;
-    if (n->forget && dice < 4) {
+    if (n->forget && dice < 8) {
         servers_back(n, true);
         room_dark(n);
         return;
@@ -147,23 +163,38 @@ static void server_strike(nemesis *n)
 
 /* ------------------------------------------------------------------ clocks ------------------------------------ */
 
+/* Forth, all leases that it knows end at once. What it is asked waits from the look on until the step is done. */
 static void clock_set(nemesis *n, int i, int64_t offset_us)
 {
-    bool forth = offset_us > redis_set_offset(n->set, i);
+    redis_server *s = redis_set_of(n->set, i);
+    bool          forth = offset_us > redis_set_offset(n->set, i), alone = n->steps == 1 && !n->of[i].stopped;
+    uint64_t      harmless = 0;
 
+    if (forth && alone) {
+        redis_do(s, "CLIENT PAUSE 60000 WRITE");
+        harmless = redlock_harmless(n->set, i, away(n));
+    }
     if (forth)
-        forgot(n, i);
+        forgot(n, i, harmless);
     redis_set_step(n->set, i, offset_us);
     if (forth)
-        forgot(n, i);
+        forgot(n, i, harmless);
+    if (forth && alone)
+        redis_do(s, "CLIENT UNPAUSE");
+    for (int k = 0; k < NAMES; k++)
+        n->harmless += forth && (harmless >> k & 1) && names[k].kind != NAME_FAIR && names[k].kind != NAME_SEMAPHORE;
     n->forgot += forth;
     n->stepped++;
 }
 
-/* The first so many servers step together. A step makes a young server's age wrong, so that it waits. */
+/* The first so many servers step together: forth and back; where they are a majority always forth, since that is what
+ * breaks. A step makes a young server's age wrong, so that it waits. */
 static void clocks_step(nemesis *n)
 {
     int64_t offset_us = (rng_below(&n->rng, 3) - 1) * STEP_US;
+
+    if (n->steps >= MAJORITY)
+        offset_us = redis_set_offset(n->set, 0) + STEP_US;
 
     for (int i = 0; i < n->steps; i++)
         if (young(&n->of[i]) || n->of[i].down)
@@ -219,7 +250,8 @@ static void calm(nemesis *n)
     links_mend(n, true);
     servers_back(n, true);
     for (int i = 0; i < n->steps; i++)
-        clock_set(n, i, STEP_US);
+        if (redis_set_offset(n->set, i) < STEP_US)
+            clock_set(n, i, STEP_US);
 }
 
 static void rage(nemesis *n, int64_t seconds)
@@ -233,7 +265,7 @@ static void rage(nemesis *n, int64_t seconds)
         links_mend(n, false);
         if (now_ms() >= strike_at) {
             server_strike(n);
-            strike_at = now_ms() + 200 + rng_below(&n->rng, 900);
+            strike_at = now_ms() + (n->forget ? 150 + rng_below(&n->rng, 300) : 200 + rng_below(&n->rng, 900));
         }
         if (!n->calm_links && now_ms() >= link_at) {
             link_strike(n);
@@ -362,7 +394,8 @@ int main(int argc, char **argv)
     printf("servers: %d; stopped %lld times, killed and started again %lld times with data, %lld without%s\n", SERVERS,
            (long long)n.stops, (long long)n.kept, (long long)n.wiped,
            n.durable ? " (durable=yes)" : ", not voting for a while");
-    printf("clocks: %d of them stepped, %lld times\n", n.steps, (long long)n.stepped);
+    printf("clocks: %d of them stepped, %lld times; forgot %lld times, harmlessly for %lld of %lld names\n", n.steps,
+           (long long)n.stepped, (long long)n.forgot, (long long)n.harmless, (long long)n.forgot * MAJORITY_NAMES);
     printf("links: cut %lld times, by %s\n", (long long)n.cuts,
            links_are_real(n.links) ? "network namespaces" : "proxies");
     unlink(c.events);

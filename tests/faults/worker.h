@@ -10,18 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "names.h"
+
 #define SLOTS_MAX 64
-#define NAMES 10
-
-enum name_kind { NAME_MUTEX, NAME_FAIR, NAME_RW, NAME_SEMAPHORE, NAME_PAIRED };
-
-typedef struct name_plan {
-    const char    *name;
-    enum name_kind kind;
-    int64_t        limit; /* of a semaphore */
-} name_plan;
-
-extern const name_plan names[NAMES];
 
 /* Shared between all processes of a run. */
 typedef struct shared_page {

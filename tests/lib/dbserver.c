@@ -23,6 +23,8 @@
 #define TRY_MS 50
 #define ARGS_MOST 40
 
+const char *const *dbserver_more;
+
 static void sleep_for(int ms)
 {
     struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
@@ -73,6 +75,19 @@ static pid_t spawn(const dbserver *server, const char *const *argv)
     return pid;
 }
 
+/* The server itself, with what a test adds. */
+static pid_t spawn_server(const dbserver *server, const char *const *argv)
+{
+    const char *all[ARGS_MOST + 1] = {NULL};
+    int         count = 0;
+
+    for (; argv[count] != NULL && count < ARGS_MOST; count++)
+        all[count] = argv[count];
+    for (const char *const *more = dbserver_more; more != NULL && *more != NULL && count < ARGS_MOST; more++)
+        all[count++] = *more;
+    return spawn(server, all);
+}
+
 static bool finish(pid_t pid)
 {
     int status;
@@ -83,8 +98,7 @@ static bool finish(pid_t pid)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* A port that was free just now. */
-static int free_port(void)
+int dbserver_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t          size = sizeof address;
@@ -157,7 +171,7 @@ static pid_t mysql_run(const dbserver *server)
     snprintf(data, sizeof data, "--datadir=%s/data", server->folder);
     snprintf(init, sizeof init, "--init-file=%s/init.sql", server->folder);
     snprintf(port, sizeof port, "--port=%d", server->port);
-    return spawn(server, argv);
+    return spawn_server(server, argv);
 }
 
 /* It greets whom it lets in. */
@@ -233,7 +247,7 @@ static pid_t postgres_run(const dbserver *server)
 
     snprintf(port, sizeof port, "%d", server->port);
     snprintf(data, sizeof data, "%s/data", server->folder);
-    return spawn(server, argv);
+    return spawn_server(server, argv);
 }
 
 static bool postgres_answers(const dbserver *server)
@@ -282,7 +296,7 @@ bool dbserver_start(dbserver *server, const char *kind, bool durable)
     memset(server, 0, sizeof *server);
     server->postgres = strcmp(kind, "postgresql") == 0;
     server->durable = durable;
-    server->port = free_port();
+    server->port = dbserver_free_port();
     if (getcwd(here, sizeof here) == NULL)
         return false;
     snprintf(server->folder, sizeof server->folder, "%s/db-XXXXXX", here);
@@ -311,6 +325,22 @@ void dbserver_kill(dbserver *server)
     server->pid = 0;
     if (server->postgres)
         sleep_for(300);
+}
+
+bool dbserver_reload(const dbserver *server)
+{
+    return server->postgres ? kill(server->pid, SIGHUP) == 0 : dbserver_sql(server, "FLUSH SSL", NULL, 0);
+}
+
+bool dbserver_owner(const dbserver *server, uid_t *user, gid_t *group)
+{
+    const struct passwd *other = other_user(server);
+
+    if (other == NULL)
+        return false;
+    *user = other->pw_uid;
+    *group = other->pw_gid;
+    return true;
 }
 
 /* ---- SQL -------------------------------------------------------------------------------------------------------- */

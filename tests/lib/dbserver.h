@@ -20,6 +20,9 @@ typedef struct dbserver {
     char  url[128];
 } dbserver;
 
+/* More arguments for servers that are started from now on, ending with NULL. */
+extern const char *const *dbserver_more;
+
 /* `kind` is "mysql" or "postgresql". Makes the folder and the database, and starts the server. False, with the reason
  * on standard error. */
 bool dbserver_start(dbserver *server, const char *kind, bool durable);
@@ -27,6 +30,15 @@ bool dbserver_start(dbserver *server, const char *kind, bool durable);
 /* Kills it at once (SIGKILL); starts it again on the same files and port. */
 void dbserver_kill(dbserver *server);
 bool dbserver_again(dbserver *server);
+
+/* A port that was free just now. */
+int dbserver_free_port(void);
+
+/* Has the server read its certificates again. */
+bool dbserver_reload(const dbserver *server);
+
+/* The user that the server runs as, where that is not ours: whom its files must belong to. */
+bool dbserver_owner(const dbserver *server, uid_t *user, gid_t *group);
 
 /* Runs SQL by the server's own command; the first line of the answer goes into `text` (may be NULL). */
 bool dbserver_sql(const dbserver *server, const char *sql, char *text, size_t size);

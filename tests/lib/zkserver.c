@@ -20,6 +20,7 @@
 
 #define START_S 60 /* a busy machine */
 #define TICK_MS 200
+#define LOG_HEADER 16 /* bytes */
 #define JARS "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/slf4j-api.jar"
 
 static void nap(int ms)
@@ -211,8 +212,18 @@ bool zk_ensemble_start(zk_server servers[ZK_ENSEMBLE_MOST], const char *dir, int
     return up;
 }
 
+/* One that was killed right after it had begun a log file does not start with it again, until somebody removes it;
+ * nothing that stands in there has been acknowledged. */
+static int remove_stub(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    if (type == FTW_F && st->st_size < LOG_HEADER && strncmp(path + ftw->base, "log.", 4) == 0)
+        return remove(path);
+    return 0;
+}
+
 bool zk_server_restart(zk_server *server)
 {
+    nftw(server->dir, remove_stub, 16, FTW_PHYS);
     return launch(server) && await(server);
 }
 

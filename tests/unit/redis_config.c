@@ -184,6 +184,99 @@ static void test_how(void **state)
     refuse("redis://h?nwes=off", "knows no option \"nwes\"");
 }
 
+static void test_sentinels(void **state)
+{
+    (void)state;
+    accept("redis-sentinel://me:pw@s1,s2:7000,[::1]/main?db=3&prefix=p");
+    assert_int_equal(config.host_count, 0);
+    assert_string_equal(config.master_name, "main");
+    assert_string_equal(config.user, "me");
+    assert_string_equal(config.password, "pw");
+    assert_int_equal(config.db, 3);
+    assert_false(config.tls);
+    assert_true(config.sentinels->is_sentinel);
+    assert_int_equal(config.sentinels->host_count, 3);
+    assert_string_equal(config.sentinels->hosts[0].port, "26379");
+    assert_string_equal(config.sentinels->hosts[1].port, "7000");
+    assert_string_equal(config.sentinels->hosts[2].name, "::1");
+    assert_null(config.sentinels->user);
+    assert_null(config.sentinels->password);
+    assert_int_equal(config.sentinels->db, 0);
+    assert_false(config.sentinels->tls);
+    assert_int_equal(config.sentinels->server_timeout_ms, 1234);
+    assert_string_equal(config.sentinels->client_name, config.client_name);
+    hf__redis_config_finish(&config);
+    accept("redis-sentinel://s/m?sentinel-user=w&sentinel-password=x");
+    assert_null(config.password);
+    assert_string_equal(config.sentinels->user, "w");
+    assert_string_equal(config.sentinels->password, "x");
+    hf__redis_config_finish(&config);
+    setenv("HOLDFAST_SENTINEL_PASSWORD", "from env", 1);
+    accept("redis-sentinel://s/m");
+    assert_string_equal(config.sentinels->password, "from env");
+    assert_null(config.password);
+    hf__redis_config_finish(&config);
+    unsetenv("HOLDFAST_SENTINEL_PASSWORD");
+    refuse("redis-sentinel://s", "name of the master");
+    refuse("redis-sentinel://s/", "name of the master");
+    refuse("redis-sentinel://s/a/b", "name of the master");
+    refuse("redis-sentinel://s/m?sentinel-user=w", "no password for it");
+    refuse("redis-sentinel://s/m?sentinel-nmae=w", "knows no option");
+    refuse("redis-sentinel://s:x/m", "from 1 to 65535");
+    refuse("redis://h?sentinel-user=w", "knows no option");
+}
+
+static void test_sentinels_tls(void **state)
+{
+    (void)state;
+    accept("rediss-sentinel://s/m?ca=/c&cert=/d&key=/e&tls-name=n");
+    assert_true(config.tls);
+    assert_true(config.sentinels->tls);
+    assert_string_equal(config.sentinels->ca_file, "/c");
+    assert_string_equal(config.sentinels->cert_file, "/d");
+    assert_string_equal(config.sentinels->key_file, "/e");
+    assert_null(config.sentinels->tls_name);
+    hf__redis_config_finish(&config);
+    accept("rediss-sentinel://s/m?ca=/c&sentinel-tls=no");
+    assert_true(config.tls);
+    assert_false(config.sentinels->tls);
+    hf__redis_config_finish(&config);
+    accept("rediss-sentinel://s/m?ca=/c&cert=/d&sentinel-ca=/sc&sentinel-cert=/sd&sentinel-tls-name=sn");
+    assert_string_equal(config.sentinels->ca_file, "/sc");
+    assert_string_equal(config.sentinels->cert_file, "/sd");
+    assert_string_equal(config.sentinels->key_file, "/sd");
+    assert_string_equal(config.sentinels->tls_name, "sn");
+    hf__redis_config_finish(&config);
+    accept("redis-sentinel://s/m?sentinel-tls=yes&sentinel-ca=/sc");
+    assert_false(config.tls);
+    assert_true(config.sentinels->tls);
+    hf__redis_config_finish(&config);
+    refuse("redis-sentinel://s/m?sentinel-ca=/sc", "belongs to TLS");
+    refuse("redis-sentinel://s/m?ca=/c", "rediss-sentinel://");
+    refuse("redis-sentinel://s/m?sentinel-tls=maybe", "\"no\" or \"yes\"");
+}
+
+static void test_replicas(void **state)
+{
+    (void)state;
+    accept("redis://h");
+    assert_int_equal(config.replicas, 0);
+    hf__redis_config_finish(&config);
+    accept("redis://h?replicas=2");
+    assert_int_equal(config.replicas, 2);
+    assert_int_equal(config.replicas_timeout_ms, 1000);
+    hf__redis_config_finish(&config);
+    accept("redis-sentinel://h/m?replicas=1&replicas-timeout=250ms");
+    assert_int_equal(config.replicas_timeout_ms, 250);
+    hf__redis_config_finish(&config);
+    refuse("redis://h?replicas=x", "from 0 to 64");
+    refuse("redis://h?replicas=-1", "from 0 to 64");
+    refuse("redis://h?replicas=65", "from 0 to 64");
+    refuse("redis://h?replicas=", "from 0 to 64");
+    refuse("redis://h?replicas-timeout=100", "\"replicas\" beside it");
+    refuse("redis://h?replicas=1&replicas-timeout=0", "is a time");
+}
+
 static void test_malformed(void **state)
 {
     char many[256] = "redis://h";
@@ -221,9 +314,12 @@ static void test_long_socket(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),           cmocka_unit_test(test_where),       cmocka_unit_test(test_who),
-        cmocka_unit_test(test_password_elsewhere), cmocka_unit_test(test_tls),         cmocka_unit_test(test_how),
-        cmocka_unit_test(test_malformed),          cmocka_unit_test(test_long_socket),
+        cmocka_unit_test(test_defaults),    cmocka_unit_test(test_where),
+        cmocka_unit_test(test_who),         cmocka_unit_test(test_password_elsewhere),
+        cmocka_unit_test(test_tls),         cmocka_unit_test(test_how),
+        cmocka_unit_test(test_sentinels),   cmocka_unit_test(test_sentinels_tls),
+        cmocka_unit_test(test_replicas),    cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_long_socket),
     };
 
     return cmocka_run_group_tests_name("redis-config", tests, NULL, NULL);

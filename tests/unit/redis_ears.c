@@ -300,7 +300,7 @@ static void life_send(life *l)
     hf__ear *ear;
 
     while (hf__asking_reserve(&l->asking) && (ear = hf__ears_take(&l->ears, l->now_us, false)) != NULL)
-        hf__asking_add(&l->asking, ear, ear->wished, l->now_us);
+        hf__asking_add(&l->asking, &(hf__asked){.ear = ear, .subscribe = ear->wished, .sent_us = l->now_us});
 }
 
 static void life_answer(life *l)
@@ -384,7 +384,7 @@ static void answers_come_in_the_order_of_questions(void **state)
     assert_null(hf__asking_oldest(&asking));
     for (int i = 0, taken = 0; i < 100; i++) {
         assert_true(hf__asking_reserve(&asking));
-        hf__asking_add(&asking, &ears[i], true, i);
+        hf__asking_add(&asking, &(hf__asked){.ear = &ears[i], .subscribe = true, .sent_us = i});
         if (i % 3 == 0) {
             assert_true(hf__asking_take(&asking, &asked));
             assert_ptr_equal(asked.ear, &ears[taken++]);

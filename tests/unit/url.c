@@ -33,6 +33,8 @@ static void taken_apart(void **state)
         {"redis://u:p%40w@h:6379/0", "redis", "u", "p@w", "h:6379", "/0", "redis://u:***@h:6379/0"},
         {"redis://:secret@h", "redis", NULL, "secret", "h", NULL, "redis://:***@h"},
         {"redlock://a:1,b:2,c:3/5", "redlock", NULL, NULL, "a:1,b:2,c:3", "/5", "redlock://a:1,b:2,c:3/5"},
+        {"redlock://h,i?server=rediss%3A%2F%2F%3Ap%40j&a=b", "redlock", NULL, NULL, "h,i", NULL,
+         "redlock://h,i?server=***&a=b"},
         {"redis://u@h/0?password=x&client=a&sslTOKEN=y", "redis", "u", NULL, "h", "/0",
          "redis://u@h/0?password=***&client=a&sslTOKEN=***"},
         {"redis://h/0?p%61ssword=x", "redis", NULL, NULL, "h", "/0", "redis://h/0?p%61ssword=***"},

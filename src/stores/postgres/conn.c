@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "stores/postgres/dialect.h"
+#include "stores/postgres/why.h"
 
 #define BYTEA 17
 #define NO_SUCH_STATEMENT "26000"
@@ -54,66 +55,6 @@ static int wait_for(const hf__pg_conn *conn, short events, int64_t deadline_us)
         ready = ppoll(&fd, 1, &ts, NULL);
     } while (ready == 0 || (ready < 0 && errno == EINTR));
     return ready > 0 ? fd.revents : 0;
-}
-
-/* ---- Failures --------------------------------------------------------------------------------------------------- */
-
-static hf__trouble trouble_of(const char *state)
-{
-    static const struct {
-        const char *state; /* a whole one, or a class of two letters */
-        hf__trouble trouble;
-    } known[] = {
-        {"40001", HF__TROUBLE_AGAIN},  {"40P01", HF__TROUBLE_AGAIN}, {"55P03", HF__TROUBLE_AGAIN},
-        {"57014", HF__TROUBLE_AGAIN},  {"23505", HF__TROUBLE_AGAIN}, {"42P07", HF__TROUBLE_AGAIN},
-        {"42P01", HF__TROUBLE_ABSENT}, {"25006", HF__TROUBLE_LOST},  {"53300", HF__TROUBLE_LOST},
-        {"57", HF__TROUBLE_LOST},      {"08", HF__TROUBLE_LOST},     {"25", HF__TROUBLE_LOST},
-    };
-
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strncmp(state, known[i].state, strlen(known[i].state)) == 0)
-            return known[i].trouble;
-    return HF__TROUBLE_REFUSED;
-}
-
-static const char *advice(hf__trouble trouble, const char *state)
-{
-    switch (trouble) {
-    case HF__TROUBLE_AGAIN:
-        return "somebody else holds its row";
-    case HF__TROUBLE_ABSENT:
-        return "the tables are not there; make them with `holdfast schema postgresql`, or leave create=no out";
-    case HF__TROUBLE_LOST:
-        return strcmp(state, "25006") == 0 ? "a server that takes writes is needed"
-                                           : "is it running, and reachable from here?";
-    default:
-        return "see the rights and the settings in docs/stores/postgresql.md";
-    }
-}
-
-/* The first line of a message of libpq's. */
-static int fail_with(const hf__pg_conn *conn, hf__trouble trouble, const char *state, const char *message,
-                     hf__reply *reply, hf_error *err)
-{
-    int status = trouble == HF__TROUBLE_AGAIN || trouble == HF__TROUBLE_LOST ? HF_EUNREACHABLE : HF_EREFUSED;
-    int len = (int)strcspn(message, "\n");
-
-    if (reply != NULL && reply->trouble == HF__TROUBLE_NONE)
-        reply->trouble = trouble;
-    return hf__fail(err, status, "the lock database %s: %.*s%s%s; %s", conn->target->url, len < 200 ? len : 200,
-                    message, state[0] != '\0' ? " " : "", state, advice(trouble, state));
-}
-
-static int connection_lost(const hf__pg_conn *conn, hf__reply *reply, hf_error *err)
-{
-    return fail_with(conn, HF__TROUBLE_LOST, "", PQerrorMessage(conn->pg), reply, err);
-}
-
-static int late(const hf__pg_conn *conn, hf__reply *reply, hf_error *err)
-{
-    if (reply != NULL)
-        reply->trouble = HF__TROUBLE_LOST;
-    return hf__fail(err, HF_EUNREACHABLE, "the lock database %s did not answer in time", conn->target->url);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */
@@ -195,9 +136,9 @@ static bool begins_with(const char *text, const char *word)
 /*
  * Puts each statement of the text into the pipeline, and a sync after each that is a transaction of its own. From BEGIN
  * on there is none up to the statement after COMMIT: that one is a transaction of its own again, and the server answers
- * all of them at once.
+ * all of them at once. `whole`: there is one at the end only, so that a pooler leaves us in one session for all of it.
  */
-static bool send_all(hf__pg_conn *conn, char *text, size_t *syncs)
+static bool send_all(hf__pg_conn *conn, char *text, bool whole, size_t *syncs)
 {
     char *save = NULL, *at = strtok_r(text, ";", &save), *next;
     bool  open = false, after = false;
@@ -209,7 +150,7 @@ static bool send_all(hf__pg_conn *conn, char *text, size_t *syncs)
         after = begins_with(at, "COMMIT");
         if (!PQsendQueryParams(conn->pg, at, 0, NULL, NULL, NULL, NULL, 0))
             return false;
-        if (next != NULL && (open || after))
+        if (next != NULL && (open || after || whole))
             continue;
         if (!PQpipelineSync(conn->pg))
             return false;
@@ -226,11 +167,11 @@ static int flush_all(hf__pg_conn *conn, int64_t deadline_us, hf__reply *reply, h
     while ((left = PQflush(conn->pg)) > 0) {
         int ready = wait_for(conn, POLLIN | POLLOUT, deadline_us);
         if (ready == 0)
-            return late(conn, reply, err);
+            return hf__pg_late(conn, reply, err);
         if ((ready & POLLIN) && !PQconsumeInput(conn->pg))
-            return connection_lost(conn, reply, err);
+            return hf__pg_lost(conn, reply, err);
     }
-    return left == 0 ? HF_OK : connection_lost(conn, reply, err);
+    return left == 0 ? HF_OK : hf__pg_lost(conn, reply, err);
 }
 
 static int next_result(hf__pg_conn *conn, PGresult **result, int64_t deadline_us, hf__reply *reply, hf_error *err)
@@ -238,9 +179,9 @@ static int next_result(hf__pg_conn *conn, PGresult **result, int64_t deadline_us
     *result = NULL;
     while (PQisBusy(conn->pg)) {
         if (wait_for(conn, POLLIN, deadline_us) == 0)
-            return late(conn, reply, err);
+            return hf__pg_late(conn, reply, err);
         if (!PQconsumeInput(conn->pg))
-            return connection_lost(conn, reply, err);
+            return hf__pg_lost(conn, reply, err);
     }
     *result = PQgetResult(conn->pg);
     return HF_OK;
@@ -265,10 +206,10 @@ static int take_result(hf__pg_conn *conn, const PGresult *result, hf__reply *rep
     default:
         state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
         if (state == NULL)
-            return connection_lost(conn, reply, err);
+            return hf__pg_lost(conn, reply, err);
         conn->unprepared = strcmp(state, NO_SUCH_STATEMENT) == 0;
-        return fail_with(conn, trouble_of(state), state, PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY), reply,
-                         err);
+        return hf__pg_fail(conn, hf__pg_trouble_of(state), state, PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY),
+                           reply, err);
     }
     if (*bytes <= HF__REPLY_BYTES_MOST)
         return HF_OK;
@@ -278,8 +219,9 @@ static int take_result(hf__pg_conn *conn, const PGresult *result, hf__reply *rep
 }
 
 /* The first failure is the batch's: what follows it in the same transaction fails by it. The rest is read all the same,
- * so that the connection can go on. */
-static int read_all(hf__pg_conn *conn, size_t expected, int64_t deadline_us, hf__reply *reply, hf_error *err)
+ * so that the connection can go on. The first `skip` statements are not the batch's. */
+static int read_all(hf__pg_conn *conn, size_t expected, size_t skip, int64_t deadline_us, hf__reply *reply,
+                    hf_error *err)
 {
     size_t    syncs = 0, bytes = 0;
     PGresult *result;
@@ -290,7 +232,10 @@ static int read_all(hf__pg_conn *conn, size_t expected, int64_t deadline_us, hf_
         if (status != HF_OK)
             return failed == HF_OK ? status : failed;
         if (result == NULL) {
-            reply->count++;
+            if (skip > 0)
+                skip--;
+            else
+                reply->count++;
             continue;
         }
         if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
@@ -300,39 +245,89 @@ static int read_all(hf__pg_conn *conn, size_t expected, int64_t deadline_us, hf_
         PQclear(result);
         if (PQstatus(conn->pg) != CONNECTION_OK) {
             reply->trouble = HF__TROUBLE_LOST;
-            return failed != HF_OK ? failed : connection_lost(conn, reply, err);
+            return failed != HF_OK ? failed : hf__pg_lost(conn, reply, err);
         }
     }
     return failed;
 }
 
-static int exchange_once(hf__pg_conn *conn, const char *text, size_t len, int64_t deadline_us, hf__reply *reply,
+/* `copy` is used up. */
+static int send_and_read(hf__pg_conn *conn, char *copy, bool whole, size_t skip, int64_t deadline_us, hf__reply *reply,
                          hf_error *err)
 {
-    char  *copy = strndup(text, len);
     size_t syncs;
     bool   sent;
     int    status;
 
     if (copy == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for the statements of a request");
-    sent = send_all(conn, copy, &syncs);
+    sent = send_all(conn, copy, whole, &syncs);
     free(copy);
     if (!sent)
-        return connection_lost(conn, reply, err);
+        return hf__pg_lost(conn, reply, err);
     status = flush_all(conn, deadline_us, reply, err);
-    return status == HF_OK ? read_all(conn, syncs, deadline_us, reply, err) : status;
+    return status == HF_OK ? read_all(conn, syncs, skip, deadline_us, reply, err) : status;
 }
 
-/* In this session the statements are not prepared: it is new, or a pooler gave us another one. Those that are prepared
- * stay as they are. */
+static int exchange_once(hf__pg_conn *conn, const char *text, size_t len, int64_t deadline_us, hf__reply *reply,
+                         hf_error *err)
+{
+    return send_and_read(conn, strndup(text, len), false, 0, deadline_us, reply, err);
+}
+
+/* Writes those that the text executes in front of it. Another of our sessions may have left them behind. */
+static char *with_preparation(const char *text, size_t len, size_t *statements)
+{
+    static const char forget[] = "DEALLOCATE ALL;", word[] = "PREPARE ";
+    char             *all = calloc(1, sizeof forget + strlen(hf__postgres_prepare) + len);
+
+    *statements = 1;
+    if (all == NULL)
+        return NULL;
+    strcpy(all, forget);
+    for (const char *at = hf__postgres_prepare; *at != '\0'; at += strcspn(at, ";") + 1) {
+        const char *name = at + sizeof word - 1;
+        if (memmem(text, len, name, strcspn(name, "(") + 1) == NULL)
+            continue;
+        strncat(all, at, strcspn(at, ";") + 1);
+        ++*statements;
+    }
+    strncat(all, text, len);
+    return all;
+}
+
+/* A pooler gives us another session for each transaction. So whatever is executed is prepared in the same breath. */
+static int exchange_pooled(hf__pg_conn *conn, const char *text, size_t len, int64_t deadline_us, hf__reply *reply,
+                           hf_error *err)
+{
+    size_t skip;
+    char  *all;
+
+    if (memmem(text, len, "EXECUTE hf_", 11) == NULL)
+        return exchange_once(conn, text, len, deadline_us, reply, err);
+    all = with_preparation(text, len, &skip);
+    return send_and_read(conn, all, true, skip, deadline_us, reply, err);
+}
+
+static void start_over(hf__pg_conn *conn, int64_t deadline_us, hf__reply *reply)
+{
+    hf__reply none = {.row = NULL};
+
+    exchange_once(conn, "ROLLBACK", 8, deadline_us, &none, NULL);
+    conn->unprepared = false;
+    reply->count = 0;
+    reply->trouble = HF__TROUBLE_NONE;
+    if (reply->restart != NULL)
+        reply->restart(reply->arg);
+}
+
+/* In a new session the statements are not prepared. Those that are stay as they are. */
 static bool prepare(hf__pg_conn *conn, int64_t deadline_us)
 {
     hf__reply reply = {.row = NULL};
 
-    exchange_once(conn, "ROLLBACK", 8, deadline_us, &reply, NULL);
-    reply = (hf__reply){.row = NULL};
     exchange_once(conn, hf__postgres_prepare, strlen(hf__postgres_prepare), deadline_us, &reply, NULL);
+    conn->unprepared = false;
     return reply.trouble != HF__TROUBLE_LOST;
 }
 
@@ -342,14 +337,23 @@ static int conn_exchange(void *arg, const char *text, size_t len, int64_t deadli
     int          status;
 
     conn->unprepared = false;
+    if (conn->pooled)
+        return exchange_pooled(conn, text, len, deadline_us, reply, err);
     status = exchange_once(conn, text, len, deadline_us, reply, err);
-    if (status == HF_OK || !conn->unprepared || !prepare(conn, deadline_us))
+    if (status == HF_OK || !conn->unprepared)
         return status;
-    reply->count = 0;
-    reply->trouble = HF__TROUBLE_NONE;
-    if (reply->restart != NULL)
-        reply->restart(reply->arg);
-    return exchange_once(conn, text, len, deadline_us, reply, err);
+    start_over(conn, deadline_us, reply);
+    if (!conn->prepared) {
+        if (!prepare(conn, deadline_us))
+            return status;
+        conn->prepared = true;
+        status = exchange_once(conn, text, len, deadline_us, reply, err);
+        if (status == HF_OK || !conn->unprepared)
+            return status;
+        start_over(conn, deadline_us, reply);
+    }
+    conn->pooled = true;
+    return exchange_pooled(conn, text, len, deadline_us, reply, err);
 }
 
 /* ---- Connecting ------------------------------------------------------------------------------------------------- */
@@ -376,9 +380,9 @@ static int connect_by(hf__pg_conn *conn, int64_t deadline_us, hf_error *err)
 
     while (step != PGRES_POLLING_OK) {
         if (step == PGRES_POLLING_FAILED)
-            return connection_lost(conn, NULL, err);
+            return hf__pg_not_connected(conn, err);
         if (wait_for(conn, step == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_us) == 0)
-            return late(conn, NULL, err);
+            return hf__pg_late(conn, NULL, err);
         door_lock();
         step = PQconnectPoll(conn->pg);
         door_unlock();
@@ -397,6 +401,7 @@ static void conn_close(void *arg)
     conn->pg = NULL;
     conn->scratch = NULL;
     conn->room = 0;
+    conn->prepared = conn->pooled = false;
 }
 
 static void ignore_notice(void *arg, const PGresult *result)
@@ -420,10 +425,12 @@ static int conn_connect(void *arg, const void *target, int64_t deadline_us, hf_e
     if (conn->pg == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a connection");
     PQsetNoticeReceiver(conn->pg, ignore_notice, NULL);
+    PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE); /* for the state of what the server says against us */
     status =
-        PQstatus(conn->pg) != CONNECTION_BAD ? connect_by(conn, deadline_us, err) : connection_lost(conn, NULL, err);
+        PQstatus(conn->pg) != CONNECTION_BAD ? connect_by(conn, deadline_us, err) : hf__pg_not_connected(conn, err);
+    PQsetErrorVerbosity(conn->pg, PQERRORS_DEFAULT);
     if (status == HF_OK && (PQsetnonblocking(conn->pg, 1) != 0 || PQenterPipelineMode(conn->pg) != 1))
-        status = connection_lost(conn, NULL, err);
+        status = hf__pg_lost(conn, NULL, err);
     if (status == HF_OK)
         status = conn_exchange(conn, set_up, sizeof set_up - 1, deadline_us, &reply, err);
     if (status != HF_OK)

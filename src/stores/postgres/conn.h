@@ -17,6 +17,8 @@ typedef struct hf__pg_conn {
     unsigned char       *scratch; /* of bytes that were decoded: one row's */
     size_t               room;
     bool                 unprepared; /* the last batch met a session without our prepared statements */
+    bool                 prepared;   /* they were made through this connection */
+    bool                 pooled;     /* they were, and were not there: a pooler changes the session */
 } hf__pg_conn;
 
 extern const hf__driver hf__postgres_driver;

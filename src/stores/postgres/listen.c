@@ -61,19 +61,33 @@ static bool deliver(const hf__listen *listen, hf__pg_conn *conn)
     return probe;
 }
 
-static int say(hf__listen *listen, hf__pg_conn *conn, const char *sql, hf_error *err)
+static int say(hf__pg_conn *conn, const char *sql, int64_t until_us, hf_error *err)
 {
     hf__reply reply = {.row = NULL};
-    int64_t   until_us = hf__after_ms(hf__now_us(), listen->db->base.env->server_timeout_ms);
 
     return hf__postgres_driver.exchange(conn, sql, strlen(sql), until_us, &reply, err);
 }
 
+/* Sends a message to the channel, by a connection for this once: to the one that sends it itself, a message comes with
+ * the answer, also through a pooler that swallows all others. */
+static int send_probe(const hf__db *db, const char *channel, int64_t until_us, hf_error *err)
+{
+    hf__pg_conn conn = {0};
+    char        sql[160];
+    int         status = hf__postgres_driver.connect(&conn, db->target, until_us, err);
+
+    if (status != HF_OK)
+        return status;
+    snprintf(sql, sizeof sql, "SELECT pg_notify('%s','probe')", channel);
+    status = say(&conn, sql, until_us, err);
+    hf__postgres_driver.close(&conn);
+    return status;
+}
+
 /* Connects, listens, and sees a message arrive. Otherwise nothing is left open. */
-static int begin(hf__listen *listen, hf__pg_conn *conn, hf_error *err)
+static int begin(hf__listen *listen, hf__pg_conn *conn, int64_t until_us, hf_error *err)
 {
     hf__db *db = listen->db;
-    int64_t until_us = hf__after_ms(hf__now_us(), db->base.env->server_timeout_ms);
     char    channel[64], hex[HF_ID_HEX], sql[160];
     bool    arrived = false;
     int     status = hf__postgres_driver.connect(conn, db->target, until_us, err);
@@ -83,10 +97,9 @@ static int begin(hf__listen *listen, hf__pg_conn *conn, hf_error *err)
     hf__id_hex(&db->base.env->client, hex);
     snprintf(channel, sizeof channel, "holdfast_%s", hex);
     snprintf(sql, sizeof sql, "LISTEN %s", channel);
-    status = say(listen, conn, sql, err);
-    snprintf(sql, sizeof sql, "SELECT pg_notify('%s','probe')", channel);
+    status = say(conn, sql, until_us, err);
     if (status == HF_OK)
-        status = say(listen, conn, sql, err);
+        status = send_probe(db, channel, until_us, err);
     while (status == HF_OK && !(arrived = deliver(listen, conn)))
         if (!take_in(listen, conn, (int)hf__ms_until(until_us, hf__now_us())))
             break;
@@ -106,7 +119,7 @@ static void *listen_run(void *arg)
     int                 status;
 
     do {
-        status = begin(listen, &conn, &err);
+        status = begin(listen, &conn, hf__db_soon(listen->db), &err);
         set_ready(listen, status == HF_OK, status == HF_OK ? "" : err.text);
         if (status != HF_OK)
             continue;
@@ -120,6 +133,16 @@ static void *listen_run(void *arg)
             env->post(env->core, NULL, 0); /* whoever relied on it asks now */
     } while (pause_ms(listen, status == HF_EUNSUPPORTED ? SWALLOWED_MS : AGAIN_MS));
     return NULL;
+}
+
+int hf__listen_try(hf__listen *listen, int64_t deadline_us, hf_error *err)
+{
+    hf__pg_conn conn = {0};
+    int         status = begin(listen, &conn, deadline_us, err);
+
+    if (status == HF_OK)
+        hf__postgres_driver.close(&conn);
+    return status;
 }
 
 /* ---- What the waiters ask --------------------------------------------------------------------------------------- */

@@ -26,4 +26,7 @@ extern const hf__db_news hf__postgres_news;
 
 bool hf__listen_init(hf__listen *listen, hf__db *db);
 
+/* Whether a message arrives here: on a connection for this once. HF_EUNSUPPORTED: it was swallowed. */
+int hf__listen_try(hf__listen *listen, int64_t deadline_us, hf_error *err);
+
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/name.h"
+#include "stores/redis/layout.h"
 
 #define SHOWN 160 /* bytes of the server's own text */
 
@@ -110,6 +111,19 @@ void hf__answer_holder(hf_holder *holder, const char *text, size_t len)
     take_line(&text, end, holder->program, sizeof holder->program);
     take_line(&text, end, holder->note, sizeof holder->note);
     holder->pid = strtoll(pid, NULL, 10);
+}
+
+void hf__answer_note(hf_holder *holder, const char *text, size_t len)
+{
+    if (len > 0 && text[0] == HF__NOTE_WHO) {
+        hf__answer_holder(holder, text + 1, len - 1);
+        return;
+    }
+    if (len == 0)
+        return;
+    len = len < sizeof holder->note ? len : sizeof holder->note - 1;
+    memcpy(holder->note, text, len);
+    holder->note[len] = '\0';
 }
 
 int64_t hf__answer_number(const redisReply *reply, int64_t none)

@@ -20,6 +20,9 @@ int hf__answer_odd(hf__conn *conn, hf_error *err);
  * what does not fit is cut, what is missing stays empty. */
 void hf__answer_holder(hf_holder *holder, const char *text, size_t len);
 
+/* Reads the note of one claim. In a cluster there is HF__NOTE_WHO before it, and all that its client says. */
+void hf__answer_note(hf_holder *holder, const char *text, size_t len);
+
 /* The number of a reply, also one that is text; `none` where it is neither. */
 int64_t hf__answer_number(const redisReply *reply, int64_t none);
 

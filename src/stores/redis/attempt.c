@@ -31,7 +31,7 @@ static void take_grant(hf__verb *verb, const redisReply *reply)
     int64_t     lease_ms = hf__answer_number(reply->element[1], 0);
 
     if (lease_ms <= 0) {
-        request->status = hf__answer_odd(verb->node->conn, &request->err);
+        request->status = hf__answer_odd(verb->trip.node->conn, &request->err);
         return;
     }
     request->verdict.answer = HF_GRANTED;
@@ -63,9 +63,9 @@ static void take_holder(hf_holder *holder, const redisReply *reply)
         hf__answer_holder(holder, who->str, who->len);
     else
         cut_copy(holder->note, sizeof holder->note, reply->element[REFUSED_OWNER]); /* a foreign client's: its owner */
-    if (note->type == REDIS_REPLY_STRING && note->len > 0)
-        cut_copy(holder->note, sizeof holder->note, note);
-    if (who->len > 0 && fence > SERVER_TIME_US * HF_US_PER_MS)
+    if (note->type == REDIS_REPLY_STRING)
+        hf__answer_note(holder, note->str, (size_t)note->len);
+    if ((who->len > 0 || note->len > 0) && fence > SERVER_TIME_US * HF_US_PER_MS)
         holder->since_ms = fence / HF_US_PER_MS;
     holder->left_ms = left_ms >= 0 && left_ms < HF_LEASE_MAX_MS ? left_ms : HF_LEASE_MAX_MS;
 }
@@ -91,7 +91,7 @@ static void set_wait(hf__verb *verb, int64_t left_ms, int ear)
 
     if (request->verdict.place > 0 && again_ms > claim->lease_ms / 3)
         again_ms = claim->lease_ms / 3;
-    if (request->queue && (hf__news_refused(verb->node->news) || (plain && ear != 0))) {
+    if (request->queue && (hf__news_refused(verb->trip.node->news) || (plain && ear != 0))) {
         int64_t wait_ms = poll_ms(polls);
         again_ms = wait_ms < again_ms ? wait_ms : again_ms;
         polls += polls < POLLS_MAX;
@@ -108,7 +108,7 @@ static void take_refusal(hf__verb *verb, const redisReply *reply)
     hf_verdict *verdict = &request->verdict;
 
     if (reply->elements < REFUSED) {
-        request->status = hf__answer_odd(verb->node->conn, &request->err);
+        request->status = hf__answer_odd(verb->trip.node->conn, &request->err);
         return;
     }
     verdict->answer = HF_REFUSED;
@@ -164,19 +164,40 @@ static void take_answer(hf__verb *verb, const redisReply *reply)
     } else if (answer == ANSWER_CONFLICT && reply->elements >= 3 && reply->element[1]->type == REDIS_REPLY_STRING) {
         take_conflict(verb, reply->element[1]->str, reply->element[2]);
     } else if (answer == ANSWER_LATE && reply->elements >= 2) {
-        hf__conn_saw_time(verb->node->conn, hf__answer_number(reply->element[1], 0), verb->sent_us);
+        hf__conn_saw_time(verb->trip.node->conn, hf__answer_number(reply->element[1], 0), verb->sent_us);
         request->status =
             hf__fail(&request->err, HF_EUNREACHABLE,
                      "the attempt came too late by the server's clock (slow, or set meanwhile); it is asked again");
     } else if (answer == ANSWER_DEAD) {
         request->status = hf__fail(&request->err, HF_EUNREACHABLE, "the claim was released");
     } else {
-        request->status = hf__answer_odd(verb->node->conn, &request->err);
+        request->status = hf__answer_odd(verb->trip.node->conn, &request->err);
     }
 }
 
 /* Whether a refused attempt stands in the line of those that are told: ARGV[4]. */
 enum stand { STAND_NOT, STAND, STAND_YIELDING };
+
+/* The claim's note; in a cluster all that its client says of itself as well, with this note for the client's. */
+static void add_note(hf__verb *verb)
+{
+    static const char mark = HF__NOTE_WHO;
+    const char       *note = verb->request->claim->note;
+    const hf__text   *who = &verb->store->self.who;
+    hf__text          all = {.bytes = NULL};
+
+    if (verb->store->cluster == NULL) {
+        hf__resp_text(&verb->text, note != NULL ? note : "");
+        return;
+    }
+    hf__layout_add(&all, &mark, 1);
+    hf__layout_add(&all, who->bytes, note != NULL ? hf__self_head(&verb->store->self) : who->len);
+    if (note != NULL)
+        hf__layout_add(&all, note, strcspn(note, "\r\n"));
+    hf__resp_bytes(&verb->text, all.bytes, all.len);
+    verb->text.failed |= all.failed;
+    hf__text_finish(&all);
+}
 
 /* ARGV 2 to 6 of all attempts. Where no news is heard nobody stands in a line that is told by news. */
 static void add_terms(hf__verb *verb, enum stand stand)
@@ -186,10 +207,10 @@ static void add_terms(hf__verb *verb, enum stand stand)
     hf__text        *text = &verb->text;
 
     hf__resp_number(text, claim->lease_ms);
-    hf__resp_number(text, verb->request->not_after_us);
+    hf__resp_number(text, hf__verb_not_after(verb));
     hf__resp_number(text, stand);
     hf__resp_number(text, store->config.fence_plain_counter ? 0 : store->config.fence_keep_ms);
-    hf__resp_text(text, claim->note != NULL ? claim->note : "");
+    add_note(verb);
 }
 
 static enum stand queueing(const hf__verb *verb)
@@ -201,7 +222,7 @@ static enum stand queueing(const hf__verb *verb)
 
 static enum stand in_line(const hf__verb *verb)
 {
-    return hf__news_refused(verb->node->news) ? STAND_NOT : queueing(verb);
+    return hf__news_refused(verb->trip.node->news) ? STAND_NOT : queueing(verb);
 }
 
 static void begin_mutex(hf__verb *verb)
@@ -257,7 +278,7 @@ static void begin_permits(hf__verb *verb)
     add_terms(verb, queueing(verb));
     hf__resp_number(&verb->text, claim->weight);
     hf__resp_number(&verb->text, claim->limit);
-    hf__verb_key(verb, HF__CHANNEL_PERMITS);
+    hf__verb_channel(verb, HF__CHANNEL_PERMITS);
     hf__resp_bytes(&verb->text, claim->id.bytes, sizeof claim->id.bytes);
 }
 
@@ -310,11 +331,26 @@ static bool gives_way_unseen(hf__verb *verb)
 {
     hf_request *request = verb->request;
 
-    if (!request->yield || request->claim->kind == HF_KIND_SEMAPHORE || !hf__news_refused(verb->node->news))
+    if (!request->yield || request->claim->kind == HF_KIND_SEMAPHORE || !hf__news_refused(verb->trip.node->news))
         return false;
     request->verdict = (hf_verdict){.answer = HF_REFUSED, .again_ms = poll_ms(0)};
     hf__verb_drop(verb);
     return refuse_at_once(request, HF_OK);
+}
+
+static void compose(hf__verb *verb)
+{
+    const hf_claim *claim = verb->request->claim;
+
+    verb->seen = hf__news_seen(verb->trip.node->news);
+    if (verb->store->config.layout == HF__LAYOUT_PLAIN)
+        begin_plain(verb);
+    else if (claim->kind == HF_KIND_RW)
+        begin_rw(verb);
+    else if (claim->kind == HF_KIND_SEMAPHORE)
+        begin_permits(verb);
+    else
+        begin_mutex(verb);
 }
 
 void hf__redis_attempt(hf__redis *store, hf_request *request)
@@ -323,17 +359,7 @@ void hf__redis_attempt(hf__redis *store, hf_request *request)
 
     if (is_impossible(request))
         return;
-    verb = hf__verb_new(store, request, take_answer, 9);
-    if (verb == NULL || gives_way_unseen(verb))
-        return;
-    verb->seen = hf__news_seen(verb->node->news);
-    if (store->config.layout == HF__LAYOUT_PLAIN)
-        begin_plain(verb);
-    else if (request->claim->kind == HF_KIND_RW)
-        begin_rw(verb);
-    else if (request->claim->kind == HF_KIND_SEMAPHORE)
-        begin_permits(verb);
-    else
-        begin_mutex(verb);
-    hf__verb_send(verb);
+    verb = hf__verb_new(store, request, take_answer, compose, 9);
+    if (verb != NULL && !gives_way_unseen(verb))
+        hf__verb_send(verb);
 }

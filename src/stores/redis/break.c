@@ -32,12 +32,13 @@ static redisReply *ask(const hf__look *look, const hf_id *id, int *status)
         hf__id_hex(id, hex);
         digits_of(id, digits);
     }
-    hf__resp_script(&text, &hf__script_break, HF__LOOK_KEYS, 4);
+    hf__resp_script(&text, &hf__script_break, HF__LOOK_KEYS, 5);
     hf__look_keys(look, &text, request->name, request->name_len);
     hf__resp_text(&text, hex);
     hf__resp_text(&text, digits);
     hf__resp_number(&text, look->config->fair_wait_ms);
     hf__resp_text(&text, look->config->layout == HF__LAYOUT_PLAIN ? "any" : "");
+    hf__resp_text(&text, look->config->cluster ? "+" : "");
     return hf__look_ask(look, &hf__script_break, &text, status);
 }
 

@@ -24,14 +24,18 @@ void hf__check_find(hf__check *check, int severity, const char *topic, const cha
     const hf_request *request = check->look->request;
     hf_finding        finding = {.severity = severity};
     va_list           args;
+    int               used;
 
-    if (check->stopped)
+    if (check->stopped || (check->look->brief && severity == HF_FINE))
         return;
     snprintf(finding.topic, sizeof finding.topic, "%s", topic);
     va_start(args, format);
-    vsnprintf(finding.text, sizeof finding.text, format, args);
+    used = check->look->at != NULL ? snprintf(finding.text, sizeof finding.text, "%.80s: ", check->look->at) : 0;
+    vsnprintf(finding.text + used, sizeof finding.text - (size_t)used, format, args);
     va_end(args);
     check->stopped = !request->finding(&finding, request->each_arg);
+    if (check->stopped && check->look->enough != NULL)
+        *check->look->enough = true;
 }
 
 /* Asks in words; the last is NULL. An error of the server is a reply; NULL: no answer. */
@@ -149,6 +153,7 @@ static int find_info(hf__check *check)
         return HF_OK;
     }
     config_get(check, "appendfsync", check->fsync, sizeof check->fsync);
+    config_get(check, "min-replicas-to-write", check->least, sizeof check->least);
     if (config_get(check, "save", save, sizeof save))
         check->saves = save[0] == '\0' ? HF__SAVES_NEVER : HF__SAVES_SOMETIMES;
     hf__check_info(check, reply->str);
@@ -205,6 +210,8 @@ int hf__redis_check(const hf__look *look)
     if (status == HF_OK && !check.stopped)
         status = hf__check_rights(&check);
     if (status == HF_OK) {
+        if (look->sentinel != NULL)
+            hf__check_sentinels(&check);
         find_news(&check);
         find_access(&check);
     }

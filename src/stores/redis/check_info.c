@@ -55,7 +55,7 @@ static void find_version(hf__check *check, const char *info)
         hf__check_find(check, major < 7 ? HF_NOTABLE : HF_FINE, "server", "%s %s, up for %" PRId64 " s%s",
                        *valkey ? "Valkey" : "Redis", *valkey ? valkey : redis,
                        hf__info_number(info, "uptime_in_seconds"), major < 7 ? "; Holdfast is tested with 7.0" : "");
-    if (strcmp(mode, "cluster") == 0)
+    if (strcmp(mode, "cluster") == 0 && !check->look->config->cluster)
         hf__check_find(check, HF_NOTABLE, "cluster",
                        "this is one node of a cluster: it refuses the names whose slots are on other nodes");
     if (info_is(info, "loading", "1"))
@@ -145,6 +145,29 @@ static void find_persistence(hf__check *check, const char *info)
                        "failed: with stop-writes-on-bgsave-error the server refuses all writes, releases too");
 }
 
+/* A master that is cut off from its replicas goes on granting, while another one may be made of them. */
+static void find_least(hf__check *check)
+{
+    if (strcmp(check->least, "0") == 0)
+        hf__check_find(check, HF_NOTABLE, "min-replicas",
+                       "min-replicas-to-write is 0: a master that is cut off from the others goes on granting locks, "
+                       "while another server may have taken over; set it to 1 or more, with a small "
+                       "min-replicas-max-lag");
+    else if (check->least[0] != '\0')
+        hf__check_find(check, HF_FINE, "min-replicas", "min-replicas-to-write is %s", check->least);
+}
+
+/* ?replicas=. */
+static void find_confirming(hf__check *check, int64_t connected)
+{
+    int asked = check->look->config->replicas;
+
+    if (asked > connected)
+        hf__check_find(check, HF_DANGER,
+                       "replicas=", "%d must confirm a grant, and %" PRId64 " %s connected: nothing can be taken",
+                       asked, connected, connected == 1 ? "is" : "are");
+}
+
 static void find_replication(hf__check *check, const char *info)
 {
     int64_t replicas = hf__info_number(info, "connected_slaves");
@@ -161,9 +184,11 @@ static void find_replication(hf__check *check, const char *info)
                        " replica%s, asynchronous: what was granted right before a failover may be unknown to "
                        "the new master, which then grants it again",
                        replicas, replicas == 1 ? "" : "s");
+        find_least(check);
     } else {
         hf__check_find(check, HF_FINE, "replication", "none: while this server is away, nothing can be taken");
     }
+    find_confirming(check, replicas);
 }
 
 static void find_clients(hf__check *check, const char *info)

@@ -24,13 +24,15 @@ static void add_text(hf__text *text, const char *a, const char *b, const char *c
     hf__text_finish(&joined);
 }
 
-static void add_channel(const hf__look *look, hf__text *text, const char *word)
+static void add_channel(const hf__look *look, hf__text *text, bool sharded, const char *word)
 {
+    char     marked[48];
     hf__text name = {.bytes = NULL};
 
+    snprintf(marked, sizeof marked, "%s%s", sharded ? "+" : "", word);
     hf__layout_add(&name, look->config->prefix, strlen(look->config->prefix));
     if (hf__layout_add(&name, SAMPLE, strlen(SAMPLE)))
-        hf__resp_prefix(text, word, name.bytes, name.len);
+        hf__resp_prefix(text, marked, name.bytes, name.len);
     else
         text->failed = true;
     hf__text_finish(&name);
@@ -44,13 +46,13 @@ static redisReply *ask(const hf__look *look, int *status)
 
     hf__layout_uuid(&look->env->client, uuid);
     hf__resp_script(&text, &hf__script_check, 0, 3 + HF__LOOK_KEYS + 1 + 3);
-    add_text(&text, HF__CLIENT_PREFIX, uuid, ":check");
+    add_text(&text, HF__CLIENT_PREFIX, uuid, look->trial != NULL ? look->trial : ":check");
     add_text(&text, HF__NEWS_PREFIX, uuid, "");
     hf__resp_number(&text, HF__LOOK_KEYS + 1);
     hf__look_keys(look, &text, SAMPLE, strlen(SAMPLE));
     add_text(&text, HF__CLIENT_PREFIX, uuid, "");
     for (int i = 0; i < 3; i++)
-        add_channel(look, &text, channels[i]);
+        add_channel(look, &text, look->config->cluster, channels[i]);
     return hf__look_reply(look, &hf__script_check, &text, status);
 }
 

@@ -179,6 +179,11 @@ static int take_sentinels(hf__redis_config *config, const hf_url *url, hf_error 
     return status;
 }
 
+static bool has_cluster(const hf_url *url)
+{
+    return strcmp(url->scheme, "redis-cluster") == 0 || strcmp(url->scheme, "rediss-cluster") == 0;
+}
+
 static int take_where(hf__redis_config *config, const hf_url *url, hf_error *err)
 {
     const char *db = hf__url_param(url, "db");
@@ -186,7 +191,8 @@ static int take_where(hf__redis_config *config, const hf_url *url, hf_error *err
     bool        has_path_db = !is_socket && url->path != NULL && strcmp(url->path, "/") != 0;
     int         status;
 
-    config->tls = strcmp(url->scheme, "rediss") == 0;
+    config->cluster = has_cluster(url);
+    config->tls = strncmp(url->scheme, "rediss", 6) == 0;
     if (!is_socket && url->path != NULL && url->path[0] != '/')
         return hf__fail(err, HF_EINVALID, "write a redis URL like %s://localhost:" PORT "/0", url->scheme);
     status = is_socket ? take_socket(config, url, err) : take_hosts(config, url, err);
@@ -196,6 +202,8 @@ static int take_where(hf__redis_config *config, const hf_url *url, hf_error *err
         status = hf__fail(err, HF_EINVALID, "the redis URL tells its database twice");
     else if (status == HF_OK && db != NULL)
         status = take_db(config, db, err);
+    if (status == HF_OK && config->cluster && config->db != 0)
+        status = hf__fail(err, HF_EINVALID, "a Redis cluster has one database, 0: leave it out of the URL");
     return status;
 }
 
@@ -309,7 +317,9 @@ static int take_tls(hf__redis_config *config, const hf_url *url, const char *con
     for (size_t i = 0; i < sizeof to / sizeof to[0]; i++) {
         if (!config->tls && hf__url_param(url, keys[i]) != NULL)
             return hf__fail(err, HF_EINVALID, "the option \"%s\" belongs to TLS: write rediss%s://", keys[i],
-                            has_sentinels(url) ? "-sentinel" : "");
+                            has_sentinels(url) ? "-sentinel"
+                            : has_cluster(url) ? "-cluster"
+                                               : "");
         if (copy_param(to[i], url, keys[i], err) != HF_OK)
             return err != NULL ? err->status : HF_EINVALID;
     }

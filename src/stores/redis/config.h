@@ -6,6 +6,7 @@
  *      redis+unix:///path/of/the/socket[?db=n]
  *      redis-sentinel://[user[:password]@]sentinel[:port][,sentinel[:port]...]/name-of-the-master[?db=n]
  *      rediss-sentinel:// the same over TLS, to the servers and to the Sentinels (but sentinel-tls=no)
+ *      redis-cluster://[user[:password]@]node[:port][,node[:port]...]     rediss-cluster:// the same over TLS
  *
  * Options: layout, prefix, fence, fence-keep, news, fair-wait, client-name, password, password-file, db, replicas,
  * replicas-timeout; with TLS also ca, cert, key and tls-name. A password may also stand in the environment, in
@@ -48,6 +49,8 @@ struct hf__redis_config {
     /* Where Sentinels tell: how they are reached, and the master's name among them. There are no hosts then. */
     hf__redis_config *sentinels; /* NULL: not so */
     char             *master_name;
+    bool              cluster;     /* the hosts are some nodes of a cluster */
+    bool              any_role;    /* a link to a replica will do */
     bool              is_sentinel; /* these are the settings of links to Sentinels: hosts, who, TLS */
 
     /* Who. NULL: nobody in particular. */

@@ -17,6 +17,8 @@ struct hf__confirm {
     hf__lanes  *lanes;
     hf__conn   *conn;
     hf__command wait;
+    hf__redis  *store;
+    hf__node   *node; /* its lane lives as long */
     char        text[80];
     int64_t     wait_ms;
     atomic_int  left;      /* answers to come */
@@ -34,12 +36,15 @@ bool hf__confirm_begin(hf__verb *verb)
     if (confirm == NULL)
         return false;
     confirm->verb = verb;
-    confirm->lanes = verb->node->lanes;
+    confirm->store = verb->store;
+    confirm->node = verb->trip.node;
+    confirm->lanes = confirm->node->lanes;
     confirm->conn = hf__lanes_take(confirm->lanes);
     if (confirm->conn == NULL) {
         free(confirm);
         return false;
     }
+    hf__redis_node_share(confirm->store, confirm->node);
     verb->confirm = confirm;
     verb->lane = confirm->conn;
     return true;
@@ -48,6 +53,7 @@ bool hf__confirm_begin(hf__verb *verb)
 static void confirm_free(hf__confirm *confirm)
 {
     hf__lanes_give(confirm->lanes, confirm->conn);
+    hf__redis_node_leave(confirm->store, confirm->node);
     free(confirm);
 }
 
@@ -170,7 +176,7 @@ static int64_t wait_ms(const hf__confirm *confirm)
 
 void hf__confirm_submit(hf__confirm *confirm, hf__command *before, bool driven)
 {
-    hf__command *all[] = {before, &confirm->verb->command, &confirm->wait};
+    hf__command *all[] = {before, &confirm->verb->trip.command, &confirm->wait};
     char         count[12], ms[24];
 
     confirm->wait_ms = wait_ms(confirm);

@@ -36,6 +36,8 @@ static int64_t pump_wants(hf__conn *conn, struct pollfd *want)
     stall_us = hf__after_ms(conn->heard_us, conn->config->server_timeout_ms);
     if (!conn->leading && conn->queue.head < conn->queue.sent && stall_us < due_us)
         due_us = stall_us;
+    if (!conn->leading && hf__conn_doubt_us(conn) < due_us)
+        due_us = hf__conn_doubt_us(conn);
     return due_us;
 }
 
@@ -120,6 +122,8 @@ int hf__conn_new_idle(hf__conn **result, const hf__redis_config *config, hf__at 
     *result = conn;
     if (conn == NULL)
         return hf__fail(err, HF_EEXHAUSTED, "out of memory for a connection to Redis");
+    if (config->path != NULL || config->host_count > 0)
+        snprintf(conn->where, sizeof conn->where, "%s", config->path != NULL ? config->path : config->hosts[0].name);
     hf__pump_add(pump, &conn->part);
     return HF_OK;
 }
@@ -203,6 +207,7 @@ void hf__conn_submit(hf__conn *conn, hf__command *command, bool driven)
 void hf__conn_hand_over(hf__conn *conn)
 {
     hf__follower *next = conn->followers;
+    hf__waking    waking;
 
     if (conn->leading)
         return;
@@ -212,8 +217,9 @@ void hf__conn_hand_over(hf__conn *conn)
         return;
     }
     hf__conn_unlist(conn, next);
+    waking = hf__waking_of(next);
     hf__park_tell(&next->park, HF__FOLLOWER_LEADS);
-    hf__park_wake(&next->park);
+    hf__waking_do(waking);
 }
 
 /* Sleeps while another thread leads. True: finished, and the mutex is not held any more. */
@@ -307,6 +313,16 @@ redisReply *hf__conn_talk(hf__conn *conn, const char *text, size_t len, int64_t 
 
 /* ---- what is known of the server ---- */
 
+bool hf__conn_is_open(hf__conn *conn)
+{
+    bool open;
+
+    pthread_mutex_lock(&conn->mutex);
+    open = conn->link != NULL && !conn->opening && !conn->broken;
+    pthread_mutex_unlock(&conn->mutex);
+    return open;
+}
+
 void hf__conn_distrust(hf__conn *conn)
 {
     hf_error err;
@@ -324,6 +340,7 @@ void hf__conn_leave(hf__conn *conn, const hf_error *why)
 {
     pthread_mutex_lock(&conn->mutex);
     hf__conn_break(conn, why);
+    conn->left = conn->link != NULL;
     conn->gate_us = conn->pause_us = 0;
     conn->facts.run_id[0] = '\0'; /* news may be the first to be there */
     if (!conn->leading)

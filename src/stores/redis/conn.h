@@ -68,6 +68,29 @@ void hf__conn_submit_all(hf__conn *conn, hf__command *const *commands, size_t co
  * until_us or earlier, and *finished is true when this returns. Hands the driving over before it returns. */
 void hf__conn_drive(hf__conn *conn, const atomic_bool *finished, int64_t until_us);
 
+#define HF__GROUP_MAX 16
+
+/* What is driven over several connections at once; see hf__conns_drive(). */
+typedef struct hf__group {
+    hf__conn          *conns[HF__GROUP_MAX];
+    size_t             count;
+    const atomic_bool *finished; /* as in hf__conn_drive() */
+    const atomic_bool *ready;    /* it may be finished any time: by decide(), or by what is still to come */
+    void (*decide)(void *arg);   /* finishes what is ready */
+    void   *arg;
+    int64_t until_us;
+    int64_t begun_us;
+    int64_t linger_us; /* what is ready is left for as long again as it took, and so long at most, for what comes */
+    int     wake_fd;   /* an eventfd that no other driver has meanwhile */
+} hf__group;
+
+/* Drives commands that were submitted to several connections, until they are finished: leads each connection that
+ * nobody leads, with one poll() for all of them, and is told by eventfd of what other threads complete. */
+void hf__conns_drive(const hf__group *group);
+
+/* Whether there is a connection that works, as far as is known. */
+bool hf__conn_is_open(hf__conn *conn);
+
 /* Submits, drives, and returns the reply; NULL: err says why. For conversations: list, break, check. */
 redisReply *hf__conn_talk(hf__conn *conn, const char *text, size_t len, int64_t deadline_us, hf_error *err);
 

@@ -21,6 +21,7 @@ typedef struct hf__follower hf__follower;
 struct hf__follower {
     hf__park           park;
     const atomic_bool *finished;
+    const int         *wake_fd; /* NULL: it sleeps in its park; else it is told by this eventfd */
     hf__follower      *prev, *next;
     bool               listed;
 };
@@ -46,14 +47,16 @@ struct hf__conn {
     bool            leading, sending, closing;
     int64_t         pump_due_us; /* when the pump looks by itself */
 
-    hf__link *link;     /* NULL: none */
-    bool      opening;  /* the link is not open yet */
-    bool      broken;   /* the link is to be torn down, `why` says why */
-    bool      unsent;   /* the link could not send all of it */
-    int64_t   heard_us; /* when something came, or the first command went out after silence */
-    int64_t   gate_us;  /* when another connection would be due at a steady pace */
-    int64_t   pause_us; /* no connection before this time, and what is to be sent waits (at->explain) */
-    hf_error  why;      /* why there is no link */
+    hf__link *link;       /* NULL: none */
+    bool      opening;    /* the link is not open yet */
+    bool      broken;     /* the link is to be torn down, `why` says why */
+    bool      left;       /* beside that: the server is elsewhere by now, and what it still says is void */
+    bool      unsent;     /* the link could not send all of it */
+    int64_t   heard_us;   /* when something came, or the first command went out after silence */
+    int64_t   doubted_us; /* its silence makes the place doubtful again at this time */
+    int64_t   gate_us;    /* when another connection would be due at a steady pace */
+    int64_t   pause_us;   /* no connection before this time, and what is to be sent waits (at->explain) */
+    hf_error  why;        /* why there is no link */
 
     hf__redis_facts facts;
     char            where[400];
@@ -64,6 +67,9 @@ struct hf__conn {
 /* One step of whoever leads: connects, or sends and receives and completes; waits until until_us at most, and looks up
  * every 100 ms. 0: does not wait. */
 void hf__conn_step(hf__conn *conn, int64_t until_us);
+
+/* The same without waiting; receives only what is `readable`. */
+void hf__conn_step_some(hf__conn *conn, bool readable);
 
 /* Sends what is unsent, unless another thread does. */
 void hf__conn_flush(hf__conn *conn);
@@ -81,10 +87,23 @@ void hf__conn_break(hf__conn *conn, const hf_error *why);
 void hf__conn_complete(hf__conn *conn, hf__command *list, const hf_error *why);
 void hf__conn_expire(hf__conn *conn);
 
+/* When the silence of a server that owes an answer makes its place doubtful; HF_NEVER_US: it does not. */
+int64_t hf__conn_doubt_us(const hf__conn *conn);
+
 /* Tells those followers whose commands are done. */
 void hf__conn_wake_finished(hf__conn *conn);
 
 void hf__conn_unlist(hf__conn *conn, hf__follower *follower);
+
+/* Ends the sleep of a follower that is off the list and was told its word. In two steps: how, and then, perhaps without
+ * the mutex and when the follower is gone already, the act. */
+typedef struct hf__waking {
+    const hf__park *park;
+    int             fd; /* -1: the park */
+} hf__waking;
+
+hf__waking hf__waking_of(const hf__follower *follower);
+void       hf__waking_do(hf__waking waking);
 
 /* Nobody leads any more: whoever is next, a follower or the pump, is told. */
 void hf__conn_hand_over(hf__conn *conn);

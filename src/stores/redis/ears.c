@@ -39,6 +39,7 @@ static hf__ear *ear_new(hf__ears *ears, const hf__ear_wish *wish, const hf_claim
     ear->len = wish->len;
     ear->name_len = claim->name_len;
     ear->fair = wish->fair;
+    ear->sharded = wish->sharded;
     if (ear->text != NULL && ear->name != NULL) {
         HASH_ADD_KEYPTR(hh, ears->channels, ear->text, ear->len, ear);
         if (ear->hh.tbl != NULL)
@@ -191,10 +192,13 @@ bool hf__ears_watch(hf__ears *ears, const hf_claim *claim, int64_t seen, bool do
     if (watcher == NULL)
         return false;
     set_dozes(ears, watcher, dozes);
+    watcher->slot = wish->slot;
     if (!hears(watcher, wish)) {
         leave_ear(ears, watcher, hf__now_us());
         join_ear(ears, watcher, wish, claim);
     }
+    if (seen < ears->base || seen > ears->events) /* that was another node's */
+        return true;
     return has_missed(&ears->own, seen) || has_missed(watcher->ear, seen) || ears->refused_at > seen;
 }
 
@@ -249,6 +253,23 @@ bool hf__ears_answered(hf__ears *ears, hf__ear *ear)
     }
     drop_if_spent(ears, ear);
     return false;
+}
+
+void hf__ears_also(hf__ears *ears, hf__ear *ear)
+{
+    ear->awaiting++;
+    ears->underway++;
+}
+
+void hf__ears_ended(hf__ears *ears, hf__ear *ear)
+{
+    if (ear->awaiting > 0) /* it was heard of already */
+        return;
+    ear->wished = false;
+    ear->confirmed_at = 0;
+    set_idle(ears, ear, false);
+    set_todo(ears, ear, ear->watching > 0);
+    drop_if_spent(ears, ear);
 }
 
 /* A later command of the same channel may be under way; its answer decides. */
@@ -352,6 +373,18 @@ hf_id *hf__ears_hearers(const hf__ears *ears, const hf__ear *ear, size_t *count)
         return NULL;
     for (hf__watcher *w = own ? ears->watchers : ear->watchers; w != NULL; w = own ? w->hh.next : w->next)
         claims[n++] = w->id;
+    return claims;
+}
+
+hf_id *hf__ears_of_slots(const hf__ears *ears, const uint8_t *slots, size_t *count)
+{
+    size_t all = HASH_COUNT(ears->watchers);
+    hf_id *claims = all > 0 ? calloc(all, sizeof *claims) : NULL;
+
+    *count = claims == NULL ? all : 0;
+    for (hf__watcher *w = ears->watchers; claims != NULL && w != NULL; w = w->hh.next)
+        if ((slots[w->slot / 8] >> w->slot % 8 & 1) != 0)
+            claims[(*count)++] = w->id;
     return claims;
 }
 

@@ -30,8 +30,9 @@ struct hf__ear {
     size_t         len;
     char          *name; /* the lock that its messages are about; NULL: they say it themselves */
     size_t         name_len;
-    bool           fair; /* its messages are for its waiter alone */
-    bool           many; /* locks of several names share it */
+    bool           fair;    /* its messages are for its waiter alone */
+    bool           many;    /* locks of several names share it */
+    bool           sharded; /* it is heard as a sharded channel as well */
 
     hf__watcher *watchers; /* not of our own channel: those are all */
     size_t       watching;
@@ -52,6 +53,7 @@ struct hf__watcher {
     UT_hash_handle hh;
     hf_id          id;
     bool           dozes;
+    int            slot;        /* of its name; in a cluster */
     hf__ear       *ear;         /* NULL: our own channel only */
     hf__watcher   *prev, *next; /* of that ear */
 };
@@ -65,6 +67,7 @@ typedef struct hf__ears {
     size_t       underway; /* commands sent and not answered */
     size_t       denied;   /* channels */
     int64_t      events;   /* confirmations and refusals are numbered, so that one can say what was before what */
+    int64_t      base;     /* from here on; in a cluster each node's are numbered apart */
     int64_t      refused_at;
 } hf__ears;
 
@@ -73,6 +76,8 @@ typedef struct hf__ear_wish {
     const char *text;
     size_t      len;
     bool        fair;
+    bool        sharded;
+    int         slot;
 } hf__ear_wish;
 
 /* `own` is copied. False: no memory. */
@@ -87,6 +92,12 @@ void hf__ears_unwatch(hf__ears *ears, const hf_id *claim, int64_t now_us);
 /* The next channel to say something about, SUBSCRIBE if it is wished then, else UNSUBSCRIBE; NULL: none. It counts as
  * sent. `leave_only`: it is no time to subscribe. */
 hf__ear *hf__ears_take(hf__ears *ears, int64_t now_us, bool leave_only);
+
+/* The channel that was taken has one command more under way. */
+void hf__ears_also(hf__ears *ears, hf__ear *ear);
+
+/* The server has ended a subscription unasked, since the channel's slot has left: it is to be subscribed again. */
+void hf__ears_ended(hf__ears *ears, hf__ear *ear);
 
 /* The server answered the oldest command of this channel. True: the channel is confirmed by that, and all who hear it
  * must look again. A channel that is wanted no more is freed. */
@@ -110,6 +121,9 @@ bool hf__ears_quiet(const hf__ears *ears, int64_t now_us);
 
 /* When a channel is to be left, or (nobody waits) the whole becomes quiet; HF_NEVER_US: not yet known. */
 int64_t hf__ears_due_us(const hf__ears *ears);
+
+/* Who waits for a name of one of these slots (a bit for each), copied as below. */
+hf_id *hf__ears_of_slots(const hf__ears *ears, const uint8_t *slots, size_t *count);
 
 /* NULL: we do not hear it. */
 hf__ear *hf__ears_find(hf__ears *ears, const char *text, size_t len);

@@ -143,13 +143,14 @@ static int take_server(hf__redis_facts *facts, const hf__redis_config *config, c
     return HF_OK;
 }
 
-static int take_role(hf__redis_facts *facts, const redisReply *reply, const char *where, hf_error *err)
+static int take_role(hf__redis_facts *facts, const hf__redis_config *config, const redisReply *reply, const char *where,
+                     hf_error *err)
 {
     char role[16], host[128], port[16];
 
     find(reply, "role", role, sizeof role);
     facts->replica = strcmp(role, "slave") == 0 || strcmp(role, "replica") == 0;
-    if (!facts->replica)
+    if (!facts->replica || config->any_role)
         return HF_OK;
     find(reply, "master_host", host, sizeof host);
     find(reply, "master_port", port, sizeof port);
@@ -275,7 +276,7 @@ int hf__hello_answer(hf__hello *hello, const hf__redis_config *config, const red
     if (step == INFO_SERVER && reply->type == REDIS_REPLY_STRING)
         return take_server(hello->facts, config, reply, where, err);
     if (step == INFO_REPLICATION && reply->type == REDIS_REPLY_STRING)
-        return take_role(hello->facts, reply, where, err);
+        return take_role(hello->facts, config, reply, where, err);
     return HF_OK;
 }
 

@@ -142,6 +142,72 @@ bool hf__layout_claim(hf_id *claim, const char *owner, size_t len)
     return hf__layout_digits(claim, owner + UUID_LEN + 1, HF__DECIMAL_DIGITS);
 }
 
+/* A byte of a name that is two. */
+static char byte_at(const char *prefix, size_t prefix_len, const char *name, size_t at)
+{
+    return at < prefix_len ? prefix[at] : name[at - prefix_len];
+}
+
+bool hf__layout_is_odd(const char *prefix, size_t prefix_len, const char *name, size_t len)
+{
+    size_t all = prefix_len + len, odd_len = sizeof HF__NAME_ODD - 1, open = 0, close;
+    bool   marked = all >= odd_len, closes = false;
+
+    for (size_t i = 0; marked && i < odd_len; i++)
+        marked = byte_at(prefix, prefix_len, name, i) == HF__NAME_ODD[i];
+    for (; open < all && byte_at(prefix, prefix_len, name, open) != '{'; open++)
+        closes = closes || byte_at(prefix, prefix_len, name, open) == '}';
+    for (close = open; close < all && byte_at(prefix, prefix_len, name, close) != '}';)
+        close++;
+    if (open == all)
+        return marked || closes;
+    return marked || close == all || close == open + 1;
+}
+
+static void add_odd(hf__text *text, const char *bytes, size_t len)
+{
+    char code[4];
+
+    for (size_t i = 0; i < len; i++) {
+        bool coded = bytes[i] == '{' || bytes[i] == '}' || bytes[i] == '%';
+        if (coded)
+            snprintf(code, sizeof code, "%%%02X", (unsigned)(unsigned char)bytes[i]);
+        hf__layout_add(text, coded ? code : bytes + i, coded ? 3 : 1);
+    }
+}
+
+bool hf__layout_key(hf__text *text, const char *prefix, size_t prefix_len, const char *name, size_t len, bool cluster)
+{
+    if (!cluster || !hf__layout_is_odd(prefix, prefix_len, name, len))
+        return hf__layout_add(text, prefix, prefix_len) && hf__layout_add(text, name, len);
+    add_text(text, HF__NAME_ODD);
+    add_odd(text, prefix, prefix_len);
+    add_odd(text, name, len);
+    return !text->failed;
+}
+
+bool hf__layout_key_read(hf__text *text, const char *key, size_t len)
+{
+    static const char *const codes[] = {"{%7B", "}%7D", "%%25"};
+    size_t                   at = sizeof HF__NAME_ODD - 1;
+
+    if (len < at || memcmp(key, HF__NAME_ODD, at) != 0)
+        return false;
+    while (at < len) {
+        const char *byte = key + at;
+        size_t      step = 1;
+        for (size_t i = 0; i < 3 && key[at] == '%' && len - at >= 3; i++) {
+            if (memcmp(codes[i] + 1, key + at, 3) == 0) {
+                byte = codes[i];
+                step = 3;
+            }
+        }
+        hf__layout_add(text, byte, 1);
+        at += step;
+    }
+    return !text->failed;
+}
+
 static bool has_tag(const char *name, size_t len)
 {
     return memchr(name, '{', len) != NULL;
@@ -183,7 +249,8 @@ static const char *shared_channel(const hf_claim *claim)
                                               : HF__CHANNEL_MUTEX;
 }
 
-bool hf__layout_ear(hf__text *text, const char *key_prefix, const hf_id *client, const hf_claim *claim, bool *needed)
+bool hf__layout_ear(hf__text *text, const char *key_prefix, bool cluster, const hf_id *client, const hf_claim *claim,
+                    bool *needed)
 {
     enum hf__redis_ear ear = hf__mark_ear(hf__mark_read(claim));
     hf__text           name = {.bytes = NULL};
@@ -193,7 +260,7 @@ bool hf__layout_ear(hf__text *text, const char *key_prefix, const hf_id *client,
     *needed = ear == HF__EAR_SHARED || ear == HF__EAR_FAIR;
     if (!*needed)
         return true;
-    whole = add_text(&name, key_prefix) && hf__layout_add(&name, claim->name, claim->name_len) &&
+    whole = hf__layout_key(&name, key_prefix, strlen(key_prefix), claim->name, claim->name_len, cluster) &&
             hf__layout_prefix(text, shared_channel(claim), name.bytes, name.len);
     hf__text_finish(&name);
     if (!whole || ear != HF__EAR_FAIR)

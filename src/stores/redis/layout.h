@@ -24,7 +24,9 @@
  *                                        Of permits: the first 12 bytes of the claim's id -> "<owner> <fence> <note>",
  *                                        and "limit" where Holdfast made the semaphore
  *   PREFIX(holdfast_fence)               plain layout: the last fence
- *   holdfast_client:<uuid>               who a client is: lines of host, pid, program and note
+ *   holdfast_client:<uuid>               who a client is: lines of host, pid, program and note. In a cluster this key
+ *                                        would be on another node: there each claim has these lines in its own note,
+ *                                        behind the byte 1
  *   holdfast_news:<uuid>                 a client's own channel
  *
  * An owner is "<uuid>:<decimal>": the uuid is the client's, of version 8, by which scripts tell Holdfast's clients from
@@ -56,6 +58,7 @@
 #define HF__WAKE "holdfast_wake"
 #define HF__DEAD "holdfast_dead"
 #define HF__HOLDERS "holdfast_holders"
+#define HF__NOTE_WHO '\x01'
 #define HF__PERMITS "timeout"
 #define HF__READER_END ":rwlock_timeout:1"
 
@@ -142,6 +145,23 @@ bool hf__layout_claim(hf_id *claim, const char *owner, size_t len);
 /* The same of the digits alone, of which there must be 40: what comes after the "c" of a payload. */
 bool hf__layout_digits(hf_id *claim, const char *digits, size_t len);
 
+/* ---- names that a cluster cannot keep as they are
+ *
+ * Redisson's rules take any "{" for a hash tag, and nothing else; a cluster does not: of "a{b", "{}x", "}{" and "a}b"
+ * the keys would fall into several slots. In a cluster such a lock's key is NAME_ODD and the name with "{", "}" and "%"
+ * as "%7B", "%7D" and "%25"; other libraries cannot use such names there at all. A name that looks like that already is
+ * written so, too. */
+#define HF__NAME_ODD "holdfast_name:"
+
+/* Whether prefix and name together are such a name. */
+bool hf__layout_is_odd(const char *prefix, size_t prefix_len, const char *name, size_t len);
+
+/* Appends the key's name: prefix and name, or what stands for them. False: no memory. */
+bool hf__layout_key(hf__text *text, const char *prefix, size_t prefix_len, const char *name, size_t len, bool cluster);
+
+/* The other way round: prefix and name that stand behind a key's name that is odd. False: it is not, or no memory. */
+bool hf__layout_key_read(hf__text *text, const char *key, size_t len);
+
 /* Each appends to `text`; false: no memory. `name` is the key's name: the prefix and the lock's name. */
 bool hf__layout_prefix(hf__text *text, const char *prefix, const char *name, size_t len);
 bool hf__layout_suffix(hf__text *text, const char *name, size_t len, const char *suffix);
@@ -157,6 +177,7 @@ bool hf__layout_add(hf__text *text, const void *bytes, size_t len);
 bool hf__layout_own_channel(hf__text *text, const hf_id *client);
 
 /* The Redisson channel that `claim` must hear by its mark; false in *needed: none. */
-bool hf__layout_ear(hf__text *text, const char *key_prefix, const hf_id *client, const hf_claim *claim, bool *needed);
+bool hf__layout_ear(hf__text *text, const char *key_prefix, bool cluster, const hf_id *client, const hf_claim *claim,
+                    bool *needed);
 
 #endif

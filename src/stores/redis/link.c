@@ -23,6 +23,11 @@ void hf__link_doubt(const hf__link *link)
     hf__at_doubt(link->at, link->hosts);
 }
 
+const char *hf__link_kind(const hf__link *link)
+{
+    return link->config->is_sentinel ? "Sentinel" : "Redis server";
+}
+
 int hf__link_fd(const hf__link *link)
 {
     return link->fd;
@@ -98,8 +103,8 @@ int hf__link_flush(hf__link *link, hf_error *err)
         int64_t sent = hf__socket_send(link->fd, link->out + link->out_from, link->out_len);
 
         if (sent < 0)
-            return hf__fail_sys(err, HF_EUNREACHABLE, (int)-sent, "lost the connection to the Redis server %s",
-                                link->where);
+            return hf__fail_sys(err, HF_EUNREACHABLE, (int)-sent, "lost the connection to the %s %s",
+                                hf__link_kind(link), link->where);
         if (sent == 0)
             return HF_OK;
         link->out_from += (size_t)sent;
@@ -123,14 +128,14 @@ bool hf__link_unsent(const hf__link *link)
 
 static int tell_end(const hf__link *link, hf_error *err)
 {
-    return hf__fail(err, HF_EUNREACHABLE, "the Redis server %s closed the connection", link->where);
+    return hf__fail(err, HF_EUNREACHABLE, "the %s %s closed the connection", hf__link_kind(link), link->where);
 }
 
 static int feed(hf__link *link, const void *bytes, size_t len, hf_error *err)
 {
     if (hf__reader_feed(&link->reader, bytes, len))
         return HF_OK;
-    return hf__fail(err, HF_EEXHAUSTED, "out of memory for what the Redis server %s sends", link->where);
+    return hf__fail(err, HF_EEXHAUSTED, "out of memory for what the %s %s sends", hf__link_kind(link), link->where);
 }
 
 static int feed_plain(hf__link *link, const void *bytes, size_t len, hf_error *err)
@@ -139,7 +144,7 @@ static int feed_plain(hf__link *link, const void *bytes, size_t len, hf_error *e
     int64_t got;
 
     if (!hf__tls_feed(link->tls, bytes, len))
-        return hf__fail(err, HF_EEXHAUSTED, "out of memory for what the Redis server %s sends", link->where);
+        return hf__fail(err, HF_EEXHAUSTED, "out of memory for what the %s %s sends", hf__link_kind(link), link->where);
     while ((got = hf__tls_read(link->tls, plain, sizeof plain, link->where, err)) > 0)
         if (feed(link, plain, (size_t)got, err) != HF_OK)
             return HF_EEXHAUSTED;
@@ -158,7 +163,8 @@ int hf__link_fill(hf__link *link, int64_t until_us, hf_error *err)
     if (got == HF__SOCKET_END)
         return tell_end(link, err);
     if (got < 0)
-        return hf__fail_sys(err, HF_EUNREACHABLE, (int)-got, "lost the connection to the Redis server %s", link->where);
+        return hf__fail_sys(err, HF_EUNREACHABLE, (int)-got, "lost the connection to the %s %s", hf__link_kind(link),
+                            link->where);
     status = link->tls != NULL ? feed_plain(link, link->in, (size_t)got, err) : feed(link, link->in, (size_t)got, err);
     if (status < 0 && link->stage == HF__STAGE_OPEN)
         status = err->status = HF_EUNREACHABLE; /* it was good before: the next connection will tell */
@@ -171,7 +177,7 @@ int hf__link_next(hf__link *link, redisReply **reply, hf_error *err)
 
     if (hf__reader_next(&link->reader, reply, &why))
         return HF_OK;
-    return hf__fail(err, HF_EUNREACHABLE, "%s does not answer like a Redis server: %s", link->where, why);
+    return hf__fail(err, HF_EUNREACHABLE, "%s does not answer like a %s: %s", link->where, hf__link_kind(link), why);
 }
 
 bool hf__link_is_dead(const hf__link *link)

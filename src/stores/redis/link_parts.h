@@ -58,4 +58,7 @@ struct hf__link {
 /* Ends the connection, if there is one, and what belongs to it; the link may try another address. */
 void hf__link_drop(hf__link *link);
 
+/* For errors: what it leads to. */
+const char *hf__link_kind(const hf__link *link);
+
 #endif

@@ -20,6 +20,7 @@
 /* A name that was found; its bytes follow. */
 typedef struct found {
     UT_hash_handle hh;
+    size_t         node; /* index in look->nodes, where there are several */
     size_t         len;
     char           name[];
 } found;
@@ -30,6 +31,7 @@ typedef struct search {
     size_t          count;
     size_t          bytes; /* that they take */
     size_t          pages; /* of scans */
+    size_t          node;  /* which is looked at */
     bool            typed; /* the server can scan for a type */
 } search;
 
@@ -45,6 +47,7 @@ static int found_add(search *s, const char *name, size_t len)
     s->bytes += sizeof *f + len;
     f = s->bytes <= BYTES_MOST ? malloc(sizeof *f + len) : NULL;
     if (f != NULL) {
+        f->node = s->node;
         f->len = len;
         memcpy(f->name, name, len);
         HASH_ADD_KEYPTR(hh, s->names, f->name, f->len, f);
@@ -71,10 +74,17 @@ static int add_key(search *s, const char *key, size_t len)
 {
     const char *prefix = s->look->config->prefix;
     size_t      prefix_len = strlen(prefix);
+    hf__text    read = {.bytes = NULL};
+    int         status = HF_OK;
 
-    if (len < prefix_len || memcmp(key, prefix, prefix_len) != 0)
-        return HF_OK;
-    return found_add(s, key + prefix_len, len - prefix_len);
+    if (s->look->config->cluster && hf__layout_key_read(&read, key, len)) {
+        key = read.bytes;
+        len = read.len;
+    }
+    if (len >= prefix_len && memcmp(key, prefix, prefix_len) == 0)
+        status = found_add(s, key + prefix_len, len - prefix_len);
+    hf__text_finish(&read);
+    return status;
 }
 
 /* "{N}" is N's tag, and the tag of what has a brace of its own is itself. */
@@ -102,6 +112,34 @@ static int add_beside(search *s, const char *key, size_t len)
     return HF_OK;
 }
 
+/* The question of list.lua, before and after its keys. Where all names of a cluster are looked at, the keys are of many
+ * slots of one node, so that they may not be named as keys: they follow as arguments. */
+static bool has_many_slots(const hf__look *look)
+{
+    return look->config->cluster && look->request->name == NULL;
+}
+
+static void add_words(hf__text *text, const char *what, const char *how)
+{
+    hf__resp_text(text, what);
+    hf__resp_text(text, how);
+}
+
+static void begin(const hf__look *look, hf__text *text, size_t keys, const char *what, const char *how)
+{
+    bool many = has_many_slots(look);
+
+    hf__resp_script(text, &hf__script_list, many ? 0 : keys, many ? 2 + keys : 2);
+    if (many)
+        add_words(text, what, how);
+}
+
+static void end(const hf__look *look, hf__text *text, const char *what, const char *how)
+{
+    if (!has_many_slots(look))
+        add_words(text, what, how);
+}
+
 /* Of the keys of a page those that are locks by what is in them. */
 static int add_locks(search *s, const redisReply *keys)
 {
@@ -111,11 +149,10 @@ static int add_locks(search *s, const redisReply *keys)
 
     if (keys->elements == 0)
         return HF_OK;
-    hf__resp_script(&text, &hf__script_list, keys->elements, 2);
+    begin(s->look, &text, keys->elements, "shape", s->look->config->layout == HF__LAYOUT_PLAIN ? "plain" : "");
     for (size_t i = 0; i < keys->elements; i++)
         hf__resp_bytes(&text, keys->element[i]->str, keys->element[i]->len);
-    hf__resp_text(&text, "shape");
-    hf__resp_text(&text, s->look->config->layout == HF__LAYOUT_PLAIN ? "plain" : "");
+    end(s->look, &text, "shape", s->look->config->layout == HF__LAYOUT_PLAIN ? "plain" : "");
     reply = hf__look_ask(s->look, &hf__script_list, &text, &status);
     for (size_t i = 0; reply != NULL && status == HF_OK && i < keys->elements && i < reply->elements; i++) {
         if (reply->element[i]->type == REDIS_REPLY_INTEGER && reply->element[i]->integer == 1)
@@ -194,6 +231,7 @@ static int find_all(search *s)
     hf_request              *request = s->look->request;
     int                      status = HF_OK;
 
+    s->typed = scans_types(s->look);
     for (size_t i = 0; status == HF_OK && i < sizeof types / sizeof types[0]; i++) {
         char cursor[32] = "0";
         do {
@@ -216,20 +254,28 @@ static int name_order(const void *a, const void *b)
     return order != 0 ? order : (one->len > two->len) - (one->len < two->len);
 }
 
-/* One trip. *told becomes how many of the names were told of, or SIZE_MAX where the caller has enough. */
-static int show(const hf__look *look, const hf__listed_name *names, size_t count, size_t *told)
+redisReply *hf__list_ask(const hf__look *look, const hf__listed_name *names, size_t count, int *status)
 {
     bool        plain = look->config->layout == HF__LAYOUT_PLAIN;
+    const char *how = !plain ? "" : look->request->name != NULL ? "any" : "plain";
     hf__text    text = {.bytes = NULL};
+
+    begin(look, &text, count * HF__LOOK_KEYS, "show", how);
+    for (size_t i = 0; i < count; i++)
+        hf__look_keys(look, &text, names[i].name, names[i].len);
+    end(look, &text, "show", how);
+    return hf__look_ask(look, &hf__script_list, &text, status);
+}
+
+/* *told becomes how many of the names were told of, or SIZE_MAX where the caller has enough. */
+static int show(const hf__look *look, const hf__listed_name *names, size_t count, size_t *told)
+{
     redisReply *reply;
     int         status;
 
-    hf__resp_script(&text, &hf__script_list, count * HF__LOOK_KEYS, 2);
-    for (size_t i = 0; i < count; i++)
-        hf__look_keys(look, &text, names[i].name, names[i].len);
-    hf__resp_text(&text, "show");
-    hf__resp_text(&text, !plain ? "" : look->request->name != NULL ? "any" : "plain");
-    reply = hf__look_ask(look, &hf__script_list, &text, &status);
+    if (look->nodes != NULL)
+        return hf__list_show_across(look, names, count, told);
+    reply = hf__list_ask(look, names, count, &status);
     if (reply != NULL)
         status = hf__list_tell(look, reply, names, count, told);
     freeReplyObject(reply);
@@ -246,7 +292,7 @@ static int show_found(search *s)
     if (names == NULL)
         return hf__fail(&s->look->request->err, HF_EEXHAUSTED, "out of memory for %zu names", s->count);
     for (f = s->names; f != NULL; f = f->hh.next)
-        names[count++] = (hf__listed_name){f->name, f->len};
+        names[count++] = (hf__listed_name){f->name, f->len, f->node};
     qsort(names, count, sizeof *names, name_order);
     for (size_t i = 0; i < count && status == HF_OK;) {
         size_t told = 0;
@@ -257,17 +303,32 @@ static int show_found(search *s)
     return status;
 }
 
+/* At each node in turn. */
+static int find_across(search *s)
+{
+    const hf__look *all = s->look;
+    hf__look        one = *all;
+    int             status = HF_OK;
+
+    s->look = &one;
+    for (s->node = 0; s->node < all->node_count && status == HF_OK; s->node++) {
+        one.node = all->nodes[s->node];
+        status = find_all(s);
+    }
+    s->look = all;
+    return status;
+}
+
 int hf__redis_list(const hf__look *look)
 {
-    hf__listed_name one = {look->request->name, look->request->name_len};
+    hf__listed_name one = {look->request->name, look->request->name_len, 0};
     search          s = {.look = look};
     size_t          told;
     int             status;
 
     if (one.name != NULL)
         return show(look, &one, 1, &told);
-    s.typed = scans_types(look);
-    status = find_all(&s);
+    status = look->nodes == NULL ? find_all(&s) : find_across(&s);
     if (status == HF_OK)
         status = show_found(&s);
     found_free(&s);

@@ -145,8 +145,7 @@ static void read_note(hf_entry *entry, const redisReply *list, size_t i)
     size_t      len;
     const char *note = text_at(list, i, &len);
 
-    if (len > 0)
-        snprintf(entry->holder.note, sizeof entry->holder.note, "%.*s", (int)len, note);
+    hf__answer_note(&entry->holder, note, len);
 }
 
 static void tell_grants(telling *t)
@@ -282,6 +281,26 @@ static void tell_name(telling *t)
     tell_queue(t, &place);
     tell_wake(t, &place);
     tell_strangers(t, place);
+}
+
+int hf__list_tell_one(const hf__look *look, const redisReply *reply, size_t place, const hf__listed_name *name,
+                      bool *told)
+{
+    telling t = {.look = look, .more = true};
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2)
+        return hf__answer_odd(look->node->conn, &look->request->err);
+    *told = place + 1 < reply->elements;
+    if (!*told)
+        return HF_OK;
+    clients_read(&t, list_at(reply, 0));
+    t.name = list_at(reply, place + 1);
+    t.entry = (hf_entry){.name = name->name, .name_len = name->len};
+    tell_name(&t);
+    clients_free(&t);
+    if (!t.more && look->enough != NULL)
+        *look->enough = true;
+    return HF_OK;
 }
 
 int hf__list_tell(const hf__look *look, const redisReply *reply, const hf__listed_name *names, size_t count,

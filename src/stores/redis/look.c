@@ -10,7 +10,9 @@
 /* The name of the key: the URL's prefix and the lock's name. */
 static bool key_of(const hf__look *look, hf__text *key, const char *name, size_t len)
 {
-    return hf__layout_add(key, look->config->prefix, strlen(look->config->prefix)) && hf__layout_add(key, name, len);
+    const hf__redis_config *config = look->config;
+
+    return hf__layout_key(key, config->prefix, strlen(config->prefix), name, len, config->cluster);
 }
 
 void hf__look_keys(const hf__look *look, hf__text *text, const char *name, size_t len)
@@ -67,6 +69,8 @@ redisReply *hf__look_ask(const hf__look *look, const hf__script *script, hf__tex
 
     if (reply != NULL && reply->type == REDIS_REPLY_ERROR) {
         *status = hf__answer_error(look->node->conn, reply, &look->request->err);
+        if (look->redirect != NULL)
+            *look->redirect = hf__redirect_read(reply);
         freeReplyObject(reply);
         reply = NULL;
     }

@@ -14,18 +14,36 @@
 #include "stores/redis/config.h"
 #include "stores/redis/node.h"
 #include "stores/redis/script.h"
+#include "stores/redis/slots.h"
 
 typedef struct hf__look {
     hf__node               *node;
+    struct hf__sentinel    *sentinel; /* check only; NULL: there are none */
     const hf__redis_config *config;
     const hf_store_env     *env;
     hf_request             *request;
+
+    /* In a cluster; each may be NULL. */
+    hf__redirect *redirect; /* what the node said instead of an answer */
+    bool         *enough;   /* set when the caller wants to hear no more */
+    hf__node    **nodes;    /* list of all names: where they are, `node_count` of them */
+    size_t        node_count;
+    const char   *at;    /* check: before each finding */
+    const char   *trial; /* check: what the name of a key of this node ends with */
+    bool          brief; /* check: what is fine is not told */
 } hf__look;
 
 /* The verbs. The status, which the caller puts into the request; request->err is written. */
 int hf__redis_list(const hf__look *look);
 int hf__redis_break(const hf__look *look);
 int hf__redis_check(const hf__look *look);
+
+/* Each of them over the nodes of a cluster that it concerns (look_cluster.c). */
+struct hf__cluster;
+int hf__look_around(hf__look *look, struct hf__cluster *cluster);
+
+/* check: what concerns the cluster and not one node of it. The status of asking. */
+int hf__check_cluster(const hf__look *look, size_t masters, size_t uncovered);
 
 /* ---- what they have in common */
 
@@ -46,11 +64,22 @@ redisReply *hf__look_reply(const hf__look *look, const hf__script *script, hf__t
 typedef struct hf__listed_name {
     const char *name;
     size_t      len;
+    size_t      node; /* index in look->nodes */
 } hf__listed_name;
 
 /* Tells the entries of the first of `count` names, in order, whose answers are in `reply`. *told: of how many; SIZE_MAX
  * where the caller has enough. HF_OK, HF_EREFUSED: that is no answer. */
 int hf__list_tell(const hf__look *look, const redisReply *reply, const hf__listed_name *names, size_t count,
                   size_t *told);
+
+/* The same of one name whose answer is the one at `place` (from 0), if there is one: else *told is false. */
+int hf__list_tell_one(const hf__look *look, const redisReply *reply, size_t place, const hf__listed_name *name,
+                      bool *told);
+
+/* One trip with list.lua's question for these names; the answer, or NULL. */
+redisReply *hf__list_ask(const hf__look *look, const hf__listed_name *names, size_t count, int *status);
+
+/* For some names of several nodes, in order (look_cluster.c). *told as for hf__list_tell(). */
+int hf__list_show_across(const hf__look *look, const hf__listed_name *names, size_t count, size_t *told);
 
 #endif

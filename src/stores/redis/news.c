@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "stores/redis/layout.h"
 #include "stores/redis/newsline.h"
+#include "stores/redis/slots.h"
 
 /* ------------------------------------------------------------------ what comes --------------------------------- */
 
@@ -71,6 +72,45 @@ static void hear_message(hf__news *news, const hf__heard *heard)
         news->env->post(news->env->core, name, len);
 }
 
+/* A server before 7.0 knows no sharded channels, and there are none to be heard then; or the slot is not here any more,
+ * of which the next attempt will learn. Either way there is no more to come. */
+static bool refused_shard(hf__news *news, const hf__asked *asked, hf_id **claims, size_t *count)
+{
+    if (hf__ears_answered(&news->ears, asked->ear)) {
+        hf__newsline_confirmed(news);
+        *claims = hf__ears_hearers(&news->ears, asked->ear, count);
+    }
+    hf__link_doubt(news->link);
+    return true;
+}
+
+/* The server has ended a sharded subscription unasked: the slot is leaving. False: it was asked for that. */
+static bool hear_end(hf__news *news, const hf__heard *heard)
+{
+    const hf__asked *oldest;
+    hf_id           *claims = NULL;
+    size_t           count = 0;
+    hf__ear         *ear;
+    bool             unasked;
+
+    if (heard->what != HF__HEARD_ANSWER || !heard->sharded || heard->subscribe)
+        return false;
+    pthread_mutex_lock(&news->mutex);
+    oldest = hf__asking_oldest(&news->asking);
+    unasked = oldest == NULL || !hf__heard_fits(heard, oldest);
+    ear = unasked ? hf__ears_find(&news->ears, heard->channel, heard->channel_len) : NULL;
+    if (ear != NULL) {
+        claims = hf__ears_hearers(&news->ears, ear, &count);
+        hf__ears_ended(&news->ears, ear);
+        hf__newsline_send(news, hf__now_us());
+    }
+    if (unasked)
+        hf__link_doubt(news->link);
+    pthread_mutex_unlock(&news->mutex);
+    post_claims(news, claims, count);
+    return unasked;
+}
+
 /* False: that was no answer to anything that was asked. */
 static bool hear_answer(hf__news *news, const hf__heard *heard)
 {
@@ -81,7 +121,9 @@ static bool hear_answer(hf__news *news, const hf__heard *heard)
 
     pthread_mutex_lock(&news->mutex);
     fits = hf__asking_take(&news->asking, &asked);
-    if (fits && heard->what == HF__HEARD_REFUSAL) {
+    if (fits && asked.sharded && heard->what == HF__HEARD_REFUSAL)
+        fits = refused_shard(news, &asked, &claims, &count);
+    else if (fits && heard->what == HF__HEARD_REFUSAL) {
         fits = asked.subscribe || asked.ear == NULL;
         if (asked.subscribe)
             again = hf__newsline_denied(news, asked.ear, heard->text, heard->len);
@@ -105,6 +147,8 @@ static int hear_reply(hf__news *news, const redisReply *reply, hf_error *err)
 
     if (heard.what == HF__HEARD_MESSAGE)
         hear_message(news, &heard);
+    else if (hear_end(news, &heard))
+        return HF_OK;
     else if (heard.what == HF__HEARD_NONSENSE || !hear_answer(news, &heard))
         return hf__fail(err, HF_EUNREACHABLE, "the server's answer is none to SUBSCRIBE");
     return HF_OK;
@@ -129,14 +173,15 @@ int hf__news_hear(hf__news *news, hf__link *link, hf_error *err)
 
 /* ------------------------------------------------------------------ who waits ---------------------------------- */
 
-static bool wish_for(const hf__news *news, const hf_claim *claim, hf__text *text, hf__ear_wish *wish)
+static bool wish_for(const hf__news *news, const hf_claim *claim, int slot, hf__text *text, hf__ear_wish *wish)
 {
     bool needed = false;
 
-    *wish = (hf__ear_wish){.fair = hf__mark_ear(hf__mark_read(claim)) == HF__EAR_FAIR};
+    *wish = (hf__ear_wish){
+        .fair = hf__mark_ear(hf__mark_read(claim)) == HF__EAR_FAIR, .sharded = news->config->cluster, .slot = slot};
     if (hf__mark_ear(hf__mark_read(claim)) == HF__EAR_OWN)
         return true;
-    if (!hf__layout_ear(text, news->config->prefix, &news->env->client, claim, &needed))
+    if (!hf__layout_ear(text, news->config->prefix, news->config->cluster, &news->env->client, claim, &needed))
         return false;
     if (needed) {
         wish->text = text->bytes;
@@ -145,13 +190,13 @@ static bool wish_for(const hf__news *news, const hf_claim *claim, hf__text *text
     return true;
 }
 
-void hf__news_watch(hf__news *news, const hf_claim *claim, bool dozes)
+static void watch(hf__news *news, const hf_claim *claim, bool dozes, int slot)
 {
     hf__text     text = {0};
     hf__ear_wish wish;
     bool         missed = false;
 
-    if (!news->config->news || !wish_for(news, claim, &text, &wish)) {
+    if (!news->config->news || !wish_for(news, claim, slot, &text, &wish)) {
         hf__text_finish(&text);
         return;
     }
@@ -160,10 +205,53 @@ void hf__news_watch(hf__news *news, const hf_claim *claim, bool dozes)
     if (news->ears.todo != NULL)
         hf__newsline_send(news, hf__now_us());
     hf__newsline_arm(news);
+    atomic_store(&news->watched, HASH_COUNT(news->ears.watchers));
     pthread_mutex_unlock(&news->mutex);
     hf__text_finish(&text);
     if (missed)
         news->env->post_claim(news->env->core, &claim->id);
+}
+
+void hf__news_watch(hf__news *news, const hf_claim *claim, bool dozes)
+{
+    watch(news, claim, dozes, 0);
+}
+
+void hf__news_watch_slot(hf__news *news, const hf_claim *claim, int slot)
+{
+    watch(news, claim, false, slot);
+}
+
+bool hf__news_is_watched(const hf__news *news)
+{
+    return atomic_load(&news->watched) > 0;
+}
+
+void hf__news_slots_left(hf__news *news, const uint8_t *slots)
+{
+    hf_id *claims;
+    size_t count;
+
+    pthread_mutex_lock(&news->mutex);
+    claims = hf__ears_of_slots(&news->ears, slots, &count);
+    pthread_mutex_unlock(&news->mutex);
+    post_claims(news, claims, count);
+}
+
+void hf__news_slot_left(hf__news *news, int slot)
+{
+    uint8_t slots[HF__SLOTS / 8] = {0};
+
+    slots[slot / 8] = (uint8_t)(1u << slot % 8);
+    hf__news_slots_left(news, slots);
+}
+
+void hf__news_number(hf__news *news, int64_t base)
+{
+    news->ears.base = news->ears.events = base;
+    if (news->ears.refused_at > 0)
+        news->ears.refused_at = base;
+    atomic_store(&news->seen, base);
 }
 
 void hf__news_unwatch(hf__news *news, const hf_claim *claim)
@@ -174,6 +262,7 @@ void hf__news_unwatch(hf__news *news, const hf_claim *claim)
     hf__ears_unwatch(&news->ears, &claim->id, hf__now_us());
     if (news->ears.watchers == NULL)
         news->unheard_us = 0;
+    atomic_store(&news->watched, HASH_COUNT(news->ears.watchers));
     hf__newsline_arm(news);
     pthread_mutex_unlock(&news->mutex);
 }

@@ -41,6 +41,19 @@ int  hf__news_open(hf__news **news, const hf__redis_config *config, hf__at *at, 
                    hf__conn *conn, hf_error *err);
 void hf__news_close(hf__news *news); /* no post after it returns. NULL is allowed */
 
+/* ---- one node of several (config->cluster) */
+
+/* Its events are numbered from here on, so that what was seen at another node is told from them. At first. */
+void hf__news_number(hf__news *news, int64_t base);
+
+/* watch() for a name of this slot; nobody dozes. */
+void hf__news_watch_slot(hf__news *news, const hf_claim *claim, int slot);
+bool hf__news_is_watched(const hf__news *news);
+
+/* The slot, or those of which the bit is set, are at another node now: who waits for them here must look again. */
+void hf__news_slot_left(hf__news *news, int slot);
+void hf__news_slots_left(hf__news *news, const uint8_t *slots);
+
 /* The server is elsewhere by now (hf__at_set() was called): goes there at once. From any thread. */
 void hf__news_leave(hf__news *news);
 

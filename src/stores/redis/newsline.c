@@ -22,6 +22,16 @@
 #define PING_MS 75000
 #define FAILURES_MOST 16
 
+/* A node of a cluster may hang, and another one take its place, while we hear neither. */
+#define CLUSTER_PING_MS 1500
+#define DOUBT_MS 500       /* without an answer */
+#define DOUBT_AGAIN_MS 250 /* as long as it lasts */
+
+static int64_t ping_ms(const hf__news *news)
+{
+    return news->config->cluster ? CLUSTER_PING_MS : PING_MS;
+}
+
 /* ------------------------------------------------------------------ verdicts ---------------------------------- */
 
 static void publish(hf__news *news)
@@ -109,16 +119,16 @@ static void give_back(hf__news *news, int64_t now_us)
     forget_subscriptions(news, now_us);
 }
 
-static bool queue_one(hf__news *news, hf__ear *ear, int64_t now_us)
+static bool queue_one(hf__news *news, hf__ear *ear, bool sharded, int64_t now_us)
 {
-    hf__asked asked = {.ear = ear, .subscribe = ear != NULL && ear->wished};
+    hf__asked asked = {.ear = ear, .subscribe = ear != NULL && ear->wished, .sharded = sharded, .sent_us = now_us};
     size_t    len;
     char     *text = hf__asked_text(&asked, &len);
     bool      queued = text != NULL && hf__link_queue(news->link, text, len);
 
     free(text);
     if (queued)
-        hf__asking_add(&news->asking, ear, asked.subscribe, now_us);
+        hf__asking_add(&news->asking, &asked);
     return queued;
 }
 
@@ -131,11 +141,16 @@ static bool queue_all(hf__news *news, int64_t now_us)
         ear = hf__ears_take(&news->ears, now_us, denied);
         if (ear == NULL)
             break;
-        if (!queue_one(news, ear, now_us))
+        if (!queue_one(news, ear, false, now_us))
             return false;
+        if (ear->sharded && hf__asking_reserve(&news->asking)) {
+            hf__ears_also(&news->ears, ear);
+            if (!queue_one(news, ear, true, now_us))
+                return false;
+        }
     }
-    if (news->asking.count == 0 && news->ears.watchers != NULL && hf__after_ms(news->heard_us, PING_MS) <= now_us)
-        return !hf__asking_reserve(&news->asking) || queue_one(news, NULL, now_us);
+    if (news->asking.count == 0 && news->ears.watchers != NULL && hf__after_ms(news->heard_us, ping_ms(news)) <= now_us)
+        return !hf__asking_reserve(&news->asking) || queue_one(news, NULL, false, now_us);
     return true;
 }
 
@@ -219,9 +234,28 @@ static void retry(hf__news *news, int64_t now_us)
     hf__ears_retry(&news->ears);
 }
 
+/* When its silence makes the node's place doubtful. */
+static int64_t doubt_us(const hf__news *news)
+{
+    const hf__asked *oldest = news->config->cluster ? hf__asking_oldest(&news->asking) : NULL;
+    int64_t          from_us = oldest != NULL ? hf__after_ms(oldest->sent_us, DOUBT_MS) : HF_NEVER_US;
+
+    return from_us > news->doubted_us ? from_us : news->doubted_us;
+}
+
+static void doubt_silence(hf__news *news, int64_t now_us)
+{
+    if (news->link == NULL || now_us < doubt_us(news))
+        return;
+    news->doubted_us = hf__after_ms(now_us, DOUBT_AGAIN_MS);
+    hf__link_doubt(news->link);
+}
+
 bool hf__newsline_tend(hf__news *news, int64_t now_us)
 {
     bool refused = false;
+
+    doubt_silence(news, now_us);
 
     if (news->link != NULL && !news->reading) {
         if (hf__ears_quiet(&news->ears, now_us))
@@ -248,9 +282,10 @@ static int64_t link_due_us(const hf__news *news)
     int64_t          due_us = hf__ears_due_us(&news->ears);
 
     if (oldest == NULL)
-        return news->ears.watchers == NULL ? due_us : sooner(due_us, hf__after_ms(news->heard_us, PING_MS));
+        return news->ears.watchers == NULL ? due_us : sooner(due_us, hf__after_ms(news->heard_us, ping_ms(news)));
     if (oldest->ear != NULL && !atomic_load(&news->refused))
         due_us = sooner(due_us, hf__after_ms(oldest->sent_us, SILENT_MS));
+    due_us = sooner(due_us, doubt_us(news));
     return sooner(due_us, hf__after_ms(oldest->sent_us, news->config->server_timeout_ms));
 }
 

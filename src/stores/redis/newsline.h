@@ -53,6 +53,8 @@ struct hf__news {
     int64_t         pump_due_us;  /* when the pump steps by itself */
     short           pump_events;  /* what it polls the link for */
     unsigned        failures;     /* in a row */
+    int64_t         doubted_us;   /* no doubt about its silence before this time */
+    atomic_size_t   watched;      /* how many wait: a copy */
     uint64_t        generation;   /* of the connection of commands, when the link was last held against it */
     char            why[256];     /* refused: the reason */
 };

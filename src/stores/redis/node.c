@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "stores/redis/lanes.h"
 
-int hf__node_make(hf__node *node, const hf__redis_config *config, hf_error *err)
+int hf__node_make(hf__node *node, const hf__redis_host *hosts, size_t count, hf_error *err)
 {
     *node = (hf__node){.conn = NULL};
-    if (hf__at_init(&node->at, config->hosts, config->host_count))
+    if (hf__at_init(&node->at, hosts, count))
         return HF_OK;
     return hf__fail(err, HF_EEXHAUSTED, "out of memory for a client");
 }
@@ -16,10 +16,10 @@ int hf__node_make(hf__node *node, const hf__redis_config *config, hf_error *err)
 int hf__node_open(hf__node *node, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
                   int64_t deadline_us, hf_error *err)
 {
-    bool moves = node->at.explain != NULL;
+    bool idle = deadline_us == 0 || node->at.explain != NULL;
     int  status;
 
-    if (moves)
+    if (idle)
         status = hf__conn_new_idle(&node->conn, config, &node->at, env, pump, err);
     else
         status = hf__conn_new(&node->conn, config, &node->at, env, pump, deadline_us, err);

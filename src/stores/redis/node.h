@@ -28,8 +28,9 @@ typedef struct hf__node {
 
 /* In two steps: made it knows where it is, and what doubts about that are told to (node->at) may be set; opened it is
  * connected, which blocks until deadline_us at most; a place that moves (node->at.explain) is connected to by the first
- * command, which waits for it. What is given must outlive it. On failure nothing is left. */
-int  hf__node_make(hf__node *node, const hf__redis_config *config, hf_error *err);
+ * command, which waits for it; so is any where deadline_us is 0. What is given must outlive it. On failure nothing is
+ * left. */
+int  hf__node_make(hf__node *node, const hf__redis_host *hosts, size_t count, hf_error *err);
 int  hf__node_open(hf__node *node, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
                    int64_t deadline_us, hf_error *err);
 void hf__node_finish(hf__node *node); /* of one that was made, or opened */

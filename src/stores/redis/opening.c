@@ -67,7 +67,8 @@ static enum outcome fail_sys(hf__link *link, int sys, const char *what)
     hf_error err;
     bool     ours = sys == EMFILE || sys == ENFILE || sys == ENOMEM || sys == ENOBUFS;
 
-    hf__fail_sys(&err, ours ? HF_EEXHAUSTED : HF_EUNREACHABLE, sys, "%s %s", what, link->where);
+    hf__fail_sys(&err, ours ? HF_EEXHAUSTED : HF_EUNREACHABLE, sys, "%s the %s %s", what, hf__link_kind(link),
+                 link->where);
     return fail(link, &err);
 }
 
@@ -128,7 +129,7 @@ static enum outcome try_host(hf__link *link)
     }
     link->resolve = hf__resolve_start(host->name, host->port);
     if (link->resolve == NULL)
-        return fail_sys(link, errno, "cannot resolve the name of the Redis server");
+        return fail_sys(link, errno, "cannot resolve the name of");
     link->stage = HF__STAGE_RESOLVE;
     share_time(link);
     return ONWARD;
@@ -142,10 +143,11 @@ static enum outcome await_name(hf__link *link)
     if (!hf__resolve_take(link->resolve, &link->list, &error)) {
         if (hf__now_us() < link->until_us)
             return WAITS;
-        hf__fail(&err, HF_EUNREACHABLE, "the name of the Redis server %s was not resolved in time", link->where);
+        hf__fail(&err, HF_EUNREACHABLE, "the name of the %s %s was not resolved in time", hf__link_kind(link),
+                 link->where);
         error = EAI_AGAIN;
     } else if (error != 0) {
-        hf__fail(&err, HF_EUNREACHABLE, "cannot resolve the name of the Redis server %s: %s", link->where,
+        hf__fail(&err, HF_EUNREACHABLE, "cannot resolve the name of the %s %s: %s", hf__link_kind(link), link->where,
                  error == EAI_SYSTEM ? "system error" : gai_strerror(error));
     }
     hf__resolve_leave(link->resolve);
@@ -167,7 +169,7 @@ static enum outcome begin_connect(hf__link *link, const struct sockaddr *address
         return ONWARD;
     }
     if (fd < 0)
-        return fail_sys(link, -fd, "cannot connect to the Redis server");
+        return fail_sys(link, -fd, "cannot connect to");
     link->fd = fd;
     link->stage = HF__STAGE_CONNECT;
     return ONWARD;
@@ -207,7 +209,7 @@ static enum outcome tell_timeout(hf__link *link, const char *hint)
 {
     hf_error err;
 
-    hf__fail(&err, HF_EUNREACHABLE, "the Redis server %s did not answer in time%s", link->where, hint);
+    hf__fail(&err, HF_EUNREACHABLE, "the %s %s did not answer in time%s", hf__link_kind(link), link->where, hint);
     return fail(link, &err);
 }
 
@@ -223,9 +225,9 @@ static enum outcome await_connect(hf__link *link)
     if (result == EINPROGRESS)
         return late ? tell_timeout(link, " (no connection)") : WAITS;
     if (result != 0)
-        return fail_sys(link, result, "cannot connect to the Redis server");
+        return fail_sys(link, result, "cannot connect to");
     if (!hf__reader_init(&link->reader))
-        return fail_sys(link, ENOMEM, "no connection to the Redis server");
+        return fail_sys(link, ENOMEM, "no connection to");
     link->stage = HF__STAGE_HELLO;
     link->hello.asked = 0;
     if (!link->config->tls)
@@ -248,9 +250,9 @@ static enum outcome receive_for_tls(hf__link *link)
     if (got == HF__SOCKET_END)
         return fail_sys(link, ECONNRESET, "no TLS: the connection was closed by");
     if (got < 0)
-        return fail_sys(link, (int)-got, "no TLS with the Redis server");
+        return fail_sys(link, (int)-got, "no TLS with");
     if (!hf__tls_feed(link->tls, link->in, (size_t)got))
-        return fail_sys(link, ENOMEM, "no TLS with the Redis server");
+        return fail_sys(link, ENOMEM, "no TLS with");
     return ONWARD;
 }
 
@@ -286,7 +288,7 @@ static enum outcome say_hello(hf__link *link)
         explicit_bzero(text, len);
     free(text);
     if (!queued)
-        return fail_sys(link, ENOMEM, "no connection to the Redis server");
+        return fail_sys(link, ENOMEM, "no connection to");
     link->hello.sent_us = hf__now_us();
     return ONWARD;
 }
@@ -328,8 +330,8 @@ static enum outcome hello(hf__link *link)
         return fail(link, &unsent);
     if (filled < 0 && link->hello.answered == 0 && !link->config->tls && link->config->path == NULL)
         hf__fail(&err, HF_EUNREACHABLE,
-                 "the Redis server %s closed the connection unasked (a port with TLS? then write rediss://)",
-                 link->where);
+                 "the %s %s closed the connection unasked (a port with TLS? then write rediss%s://)",
+                 hf__link_kind(link), link->where, link->config->is_sentinel ? "-sentinel" : "");
     if (filled < 0)
         return fail(link, &err);
     if (filled == 0 && hf__now_us() >= link->until_us)
@@ -373,7 +375,7 @@ int hf__link_advance(hf__link *link, hf_error *err)
     if (link->stage == HF__STAGE_OPEN)
         return HF__LINK_OPEN;
     if (link->why.status == HF_OK)
-        hf__fail(&link->why, HF_EUNREACHABLE, "the Redis server %s has no address", link->where);
+        hf__fail(&link->why, HF_EUNREACHABLE, "the %s %s has no address", hf__link_kind(link), link->where);
     if (err != NULL)
         *err = link->why;
     return link->why.status;

@@ -19,14 +19,13 @@ struct hf__place {
     hf_id          id;
     int64_t        until_us; /* its claim's lease since the last attempt */
     size_t         name_len;
-    char           name[]; /* with the URL's prefix */
+    char           name[]; /* the key's: with the URL's prefix */
 };
 
 /* What one batch asks for: the text of its commands, one for each name. */
 typedef struct errand {
-    hf__command  command;
+    hf__trip     trip;
     hf__refresh *refresh;
-    hf__node    *node;
     size_t       from, len;
     hf__text     whole;
 } errand;
@@ -45,6 +44,22 @@ static int64_t period_us(const hf__places *places)
     return places->store->config.fair_wait_ms * HF_US_PER_MS / PERIODS;
 }
 
+static hf__place *place_new(const hf__redis *store, const hf_claim *claim)
+{
+    hf__text   key = {.bytes = NULL};
+    bool       whole = hf__layout_key(&key, store->config.prefix, store->prefix_len, claim->name, claim->name_len,
+                                      store->config.cluster);
+    hf__place *place = whole ? malloc(sizeof *place + key.len) : NULL;
+
+    if (place != NULL) {
+        place->id = claim->id;
+        place->name_len = key.len;
+        memcpy(place->name, key.bytes, key.len);
+    }
+    hf__text_finish(&key);
+    return place;
+}
+
 void hf__places_note(hf__places *places, const hf_claim *claim)
 {
     const hf__redis *store = places->store;
@@ -55,17 +70,12 @@ void hf__places_note(hf__places *places, const hf_claim *claim)
     pthread_mutex_lock(&places->mutex);
     HASH_FIND(hh, places->places, &claim->id, sizeof claim->id, place);
     if (place == NULL) {
-        place = malloc(sizeof *place + store->prefix_len + claim->name_len);
-        if (place != NULL) {
-            place->id = claim->id;
-            place->name_len = store->prefix_len + claim->name_len;
-            memcpy(place->name, store->config.prefix, store->prefix_len);
-            memcpy(place->name + store->prefix_len, claim->name, claim->name_len);
+        place = place_new(store, claim);
+        if (place != NULL)
             HASH_ADD(hh, places->places, id, sizeof place->id, place);
-            if (place->hh.tbl == NULL) {
-                free(place);
-                place = NULL;
-            }
+        if (place != NULL && place->hh.tbl == NULL) {
+            free(place);
+            place = NULL;
         }
     }
     if (place != NULL)
@@ -97,7 +107,7 @@ static void refresh_free(hf__refresh *refresh)
     if (refresh == NULL)
         return;
     for (size_t i = 0; i < refresh->count; i++) {
-        hf__redis_node_leave(refresh->places->store, refresh->errands[i].node);
+        hf__trip_finish(&refresh->errands[i].trip);
         hf__text_finish(&refresh->errands[i].whole);
     }
     hf__text_finish(&refresh->text);
@@ -110,11 +120,11 @@ static void errand_command(errand *e, const char *text, size_t len)
 {
     const hf__redis *store = e->refresh->places->store;
 
-    e->command = (hf__command){.text = text,
-                               .len = len,
-                               .deadline_us = hf__after_ms(hf__now_us(), store->config.server_timeout_ms),
-                               .done = errand_done,
-                               .owner = e};
+    e->trip.command = (hf__command){.text = text,
+                                    .len = len,
+                                    .deadline_us = hf__after_ms(hf__now_us(), store->config.server_timeout_ms),
+                                    .done = errand_done,
+                                    .owner = e};
 }
 
 static bool errand_again(errand *e)
@@ -127,7 +137,7 @@ static bool errand_again(errand *e)
     if (e->whole.failed)
         return false;
     errand_command(e, e->whole.bytes, e->whole.len);
-    hf__conn_submit(e->node->conn, &e->command, false);
+    hf__trip_resend(&e->trip);
     return true;
 }
 
@@ -139,11 +149,12 @@ static void errand_done(hf__command *command, redisReply *reply, const hf_error 
     hf__places  *places = refresh->places;
     bool         last;
 
-    (void)err;
     if (hf__reply_is_noscript(reply) && errand_again(e)) {
         freeReplyObject(reply);
         return;
     }
+    if (hf__trip_goes_on(&e->trip, reply, err))
+        return;
     if (reply != NULL)
         freeReplyObject(reply);
     pthread_mutex_lock(&places->mutex);
@@ -171,13 +182,14 @@ static void add_errand(hf__refresh *refresh, hf__place *place, size_t count)
     char       owner[HF__OWNER_TEXT];
 
     e->refresh = refresh;
-    e->node = hf__redis_node(store, place->name, place->name_len);
+    hf__trip_begin(&e->trip, store, place->name, place->name_len);
     e->from = refresh->text.len;
-    hf__resp_script(&refresh->text, &hf__script_places, 3, 1 + count);
+    hf__resp_script(&refresh->text, &hf__script_places, 3, 2 + count);
     hf__resp_prefix(&refresh->text, HF__QUEUE, place->name, place->name_len);
     hf__resp_prefix(&refresh->text, HF__SCORES, place->name, place->name_len);
     hf__resp_bytes(&refresh->text, place->name, place->name_len);
     hf__resp_number(&refresh->text, store->config.fair_wait_ms);
+    hf__resp_text(&refresh->text, store->config.cluster ? "+" : "");
     for (; count > 0; count--, place = place->hh.next) {
         hf_claim claim = {.id = place->id};
         hf__layout_owner(&store->base.env->client, &claim, owner);
@@ -230,9 +242,9 @@ static void send_refresh(hf__refresh *refresh)
     for (size_t i = 0; i < count; i++)
         errand_command(&refresh->errands[i], refresh->text.bytes + refresh->errands[i].from, refresh->errands[i].len);
     for (size_t i = 0; i < count; i++) {
-        hf__node *node = refresh->errands[i].node;
-        chunk[used++] = &refresh->errands[i].command;
-        if (used < CHUNK && i + 1 < count && refresh->errands[i + 1].node == node)
+        hf__node *node = refresh->errands[i].trip.node;
+        chunk[used++] = &refresh->errands[i].trip.command;
+        if (used < CHUNK && i + 1 < count && refresh->errands[i + 1].trip.node == node)
             continue;
         hf__conn_submit_all(node->conn, chunk, used, false);
         used = 0;

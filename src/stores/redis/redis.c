@@ -20,14 +20,25 @@ static bool is_conversation(int verb)
     return verb == HF_VERB_LIST || verb == HF_VERB_BREAK || verb == HF_VERB_CHECK;
 }
 
+static int look(hf__redis *store, hf__look *look)
+{
+    if (store->cluster != NULL)
+        return hf__look_around(look, store->cluster);
+    return look->request->verb == HF_VERB_LIST    ? hf__redis_list(look)
+           : look->request->verb == HF_VERB_BREAK ? hf__redis_break(look)
+                                                  : hf__redis_check(look);
+}
+
 static void converse(hf__redis *store, hf_request *request)
 {
-    hf__look look = {.node = &store->node, .config = &store->config, .env = store->base.env, .request = request};
+    hf__look all = {.node = &store->node,
+                    .sentinel = store->sentinel,
+                    .config = &store->config,
+                    .env = store->base.env,
+                    .request = request};
 
     memset(&request->verdict, 0, sizeof request->verdict);
-    request->status = request->verb == HF_VERB_LIST    ? hf__redis_list(&look)
-                      : request->verb == HF_VERB_BREAK ? hf__redis_break(&look)
-                                                       : hf__redis_check(&look);
+    request->status = look(store, &all);
     request->done(request);
 }
 
@@ -69,14 +80,37 @@ static void redis_drive(hf_store *base, hf_request *request)
         hf__verb_drive(request);
 }
 
+/* Of the lock's name, where there is a cluster; without memory any, where its waiter is told less. */
+static int slot_of(const hf__redis *store, const hf_claim *claim)
+{
+    char     room[HF_NAME_MAX + 256];
+    hf__text key = {.bytes = room, .room = sizeof room, .borrowed = true};
+    int      slot = 0;
+
+    if (hf__layout_key(&key, store->config.prefix, store->prefix_len, claim->name, claim->name_len, true))
+        slot = hf__slot_of(key.bytes, key.len);
+    hf__text_finish(&key);
+    return slot;
+}
+
 static void redis_watch(hf_store *base, hf_claim *claim, bool dozes)
 {
-    hf__news_watch(((hf__redis *)base)->node.news, claim, dozes);
+    hf__redis *store = (hf__redis *)base;
+
+    if (store->cluster != NULL)
+        hf__cluster_watch(store->cluster, slot_of(store, claim), claim);
+    else
+        hf__news_watch(store->node.news, claim, dozes);
 }
 
 static void redis_unwatch(hf_store *base, hf_claim *claim)
 {
-    hf__news_unwatch(((hf__redis *)base)->node.news, claim);
+    hf__redis *store = (hf__redis *)base;
+
+    if (store->cluster != NULL)
+        hf__cluster_unwatch(store->cluster, claim);
+    else
+        hf__news_unwatch(store->node.news, claim);
 }
 
 static void redis_doze(hf_store *base, int64_t until_us)
@@ -91,7 +125,10 @@ static void redis_rouse(hf_store *base)
 
 static int64_t redis_clock_us(hf_store *base)
 {
-    return hf__now_us() + hf__conn_offset_us(((hf__redis *)base)->node.conn);
+    hf__redis *store = (hf__redis *)base;
+
+    /* The nodes of a cluster have a clock each: ours is put in terms of theirs when it is sent. */
+    return store->cluster != NULL ? hf__now_us() : hf__now_us() + hf__conn_offset_us(store->node.conn);
 }
 
 /* First what begins commands; then the node, which completes what is under way; then what that used. */
@@ -99,10 +136,13 @@ static void close_parts(hf__redis *store)
 {
     hf__places_stop(&store->places);
     hf__sentinel_stop(store->sentinel);
-    hf__node_finish(&store->node);
+    hf__cluster_end(store->cluster);
+    if (store->cluster == NULL)
+        hf__node_finish(&store->node);
     hf__places_close(&store->places);
     hf__self_finish(&store->self);
     hf__sentinel_free(store->sentinel);
+    hf__cluster_free(store->cluster);
     hf__pump_close(store->pump);
     hf__redis_config_finish(&store->config);
 }
@@ -114,15 +154,42 @@ static void redis_close(hf_store *base)
 
 hf__node *hf__redis_node(hf__redis *store, const char *name, size_t name_len)
 {
-    (void)name;
-    (void)name_len;
+    if (store->cluster != NULL)
+        return hf__cluster_node(store->cluster, hf__slot_of(name, name_len));
     return &store->node;
+}
+
+hf__node *hf__redis_node_share(hf__redis *store, hf__node *node)
+{
+    if (store->cluster != NULL)
+        hf__cluster_share(store->cluster, node);
+    return node;
 }
 
 void hf__redis_node_leave(hf__redis *store, hf__node *node)
 {
-    (void)store;
-    (void)node;
+    if (store->cluster != NULL)
+        hf__cluster_leave(store->cluster, node);
+}
+
+void hf__redis_drive(hf__redis *store, hf__conn *conn, const atomic_bool *finished, int64_t until_us)
+{
+    if (store->cluster != NULL)
+        hf__cluster_enter(store->cluster);
+    hf__conn_drive(conn, finished, until_us);
+    if (store->cluster != NULL)
+        hf__cluster_exit(store->cluster);
+}
+
+int64_t hf__redis_offset_us(const hf__redis *store, const hf__node *node)
+{
+    return store->cluster != NULL ? hf__conn_offset_us(node->conn) : 0;
+}
+
+/* In a cluster that key would be in a slot of its own: there a claim says itself who has it. */
+hf__command *hf__redis_self_due(hf__redis *store, int64_t now_us, int64_t deadline_us)
+{
+    return store->cluster != NULL ? NULL : hf__self_due(&store->self, now_us, deadline_us);
 }
 
 static int open_self(hf__redis *store, hf_error *err)
@@ -166,8 +233,11 @@ static int open_node(hf__redis *store, hf_error *err)
 {
     const hf_store_env *env = store->base.env;
     int64_t             deadline_us = hf__after_ms(hf__now_us(), env->server_timeout_ms);
-    int                 status = hf__node_make(&store->node, &store->config, err);
+    int                 status;
 
+    if (store->config.cluster)
+        return hf__cluster_open(&store->cluster, &store->config, env, store->pump, deadline_us, err);
+    status = hf__node_make(&store->node, store->config.hosts, store->config.host_count, err);
     if (status != HF_OK)
         return status;
     if (store->config.sentinels != NULL)
@@ -225,6 +295,15 @@ static int redis_open(hf_store *base, const hf_url *url, hf_error *err)
     return status;
 }
 
+/* Waiters of a cluster hear several nodes: the pump does, so that nobody dozes. */
+#define CLUSTER_OPS(name)                                                                                              \
+    {                                                                                                                  \
+        .abi = HF_STORE_ABI, .scheme = name, .size = sizeof(hf__redis),                                                \
+        .caps = HF_CAP_LATE | HF_CAP_FENCE | HF_CAP_KEEP | HF_CAP_SEMAPHORE | HF_CAP_RW | HF_CAP_FAIR,                 \
+        .open = redis_open, .close = redis_close, .begin = redis_begin, .drive = redis_drive, .watch = redis_watch,    \
+        .unwatch = redis_unwatch, .clock_us = redis_clock_us                                                           \
+    }
+
 #define REDIS_OPS(name)                                                                                                \
     {                                                                                                                  \
         .abi = HF_STORE_ABI, .scheme = name, .size = sizeof(hf__redis),                                                \
@@ -238,3 +317,5 @@ const hf_store_ops hf__rediss_ops = REDIS_OPS("rediss");
 const hf_store_ops hf__redis_unix_ops = REDIS_OPS("redis+unix");
 const hf_store_ops hf__redis_sentinel_ops = REDIS_OPS("redis-sentinel");
 const hf_store_ops hf__rediss_sentinel_ops = REDIS_OPS("rediss-sentinel");
+const hf_store_ops hf__redis_cluster_ops = CLUSTER_OPS("redis-cluster");
+const hf_store_ops hf__rediss_cluster_ops = CLUSTER_OPS("rediss-cluster");

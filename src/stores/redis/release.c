@@ -12,7 +12,7 @@ static void take_answer(hf__verb *verb, const redisReply *reply)
 
     memset(&request->verdict, 0, sizeof request->verdict);
     if (found < 0)
-        request->status = hf__answer_odd(verb->node->conn, &request->err);
+        request->status = hf__answer_odd(verb->trip.node->conn, &request->err);
     request->verdict.found = found == 1;
 }
 
@@ -21,7 +21,7 @@ static void add_terms(hf__verb *verb)
 {
     const hf_request *request = verb->request;
 
-    hf__resp_number(&verb->text, request->unanswered ? request->not_after_us : 0);
+    hf__resp_number(&verb->text, request->unanswered ? hf__verb_not_after(verb) : 0);
     hf__resp_number(&verb->text, request->keep_ms > 0 ? request->keep_ms : 0);
 }
 
@@ -34,7 +34,7 @@ static void begin_mutex(hf__verb *verb)
     hf__verb_key(verb, HF__SCORES);
     hf__verb_dead(verb);
     hf__resp_bytes(&verb->text, verb->owner, HF__OWNER_TEXT - 1);
-    hf__verb_key(verb, HF__CHANNEL_MUTEX);
+    hf__verb_channel(verb, HF__CHANNEL_MUTEX);
     hf__resp_number(&verb->text, hf__redis_place_ms(verb->store, verb->request->claim));
     add_terms(verb);
 }
@@ -50,7 +50,7 @@ static void begin_rw(hf__verb *verb)
     hf__verb_dead(verb);
     hf__verb_key(verb, HF__TOKEN);
     hf__resp_bytes(&verb->text, verb->owner, HF__OWNER_TEXT - 1);
-    hf__verb_key(verb, HF__CHANNEL_RW);
+    hf__verb_channel(verb, HF__CHANNEL_RW);
     hf__resp_text(&verb->text, request->claim->mode == HF_MODE_EXCLUSIVE ? "1" : "0");
     add_terms(verb);
     hf__resp_text(&verb->text, request->to_shared ? "1" : "0");
@@ -68,7 +68,7 @@ static void begin_permits(hf__verb *verb)
     hf__verb_key(verb, HF__HOLDERS);
     hf__verb_dead(verb);
     hf__resp_bytes(&verb->text, verb->owner, HF__OWNER_TEXT - 1);
-    hf__verb_key(verb, HF__CHANNEL_PERMITS);
+    hf__verb_channel(verb, HF__CHANNEL_PERMITS);
     hf__resp_number(&verb->text, claim->weight);
     add_terms(verb);
     hf__resp_bytes(&verb->text, claim->id.bytes, sizeof claim->id.bytes);
@@ -99,24 +99,30 @@ static bool is_nothing(hf_request *request)
     return true;
 }
 
+static void compose(hf__verb *verb)
+{
+    const hf_claim *claim = verb->request->claim;
+
+    if (verb->store->config.layout == HF__LAYOUT_PLAIN)
+        begin_plain(verb);
+    else if (claim->kind == HF_KIND_RW)
+        begin_rw(verb);
+    else if (claim->kind == HF_KIND_SEMAPHORE)
+        begin_permits(verb);
+    else
+        begin_mutex(verb);
+}
+
 void hf__redis_release(hf__redis *store, hf_request *request)
 {
     hf__verb *verb;
 
     if (is_nothing(request))
         return;
-    verb = hf__verb_new(store, request, take_answer, 6);
+    verb = hf__verb_new(store, request, take_answer, compose, 6);
     if (verb == NULL)
         return;
     if (request->claim->fair)
         hf__places_forget(&store->places, &request->claim->id);
-    if (store->config.layout == HF__LAYOUT_PLAIN)
-        begin_plain(verb);
-    else if (request->claim->kind == HF_KIND_RW)
-        begin_rw(verb);
-    else if (request->claim->kind == HF_KIND_SEMAPHORE)
-        begin_permits(verb);
-    else
-        begin_mutex(verb);
     hf__verb_send(verb);
 }

@@ -19,8 +19,7 @@
 typedef struct batch batch;
 
 typedef struct item {
-    hf__command       command;
-    hf__node         *node;
+    hf__trip          trip;
     batch            *batch;
     hf_renewal       *renewal;
     const hf__script *script;
@@ -33,6 +32,7 @@ struct batch {
     hf__redis    *store;
     hf_request   *request;
     hf__text      text;
+    hf__node     *node; /* whose connection is driven */
     bool          driven;
     atomic_bool   finished;
     atomic_bool   loaded;   /* somebody has sent the script's text again */
@@ -44,8 +44,10 @@ struct batch {
 
 static void batch_free(batch *b)
 {
+    if (b->node != NULL)
+        hf__redis_node_leave(b->store, b->node);
     for (size_t i = 0; i < b->request->count; i++) {
-        hf__redis_node_leave(b->store, b->items[i].node);
+        hf__trip_finish(&b->items[i].trip);
         hf__text_finish(&b->items[i].whole);
     }
     hf__text_finish(&b->text);
@@ -72,7 +74,7 @@ static void item_done(hf__command *command, redisReply *reply, const hf_error *e
 
 static void item_command(item *it, const char *text, size_t len)
 {
-    it->command = (hf__command){
+    it->trip.command = (hf__command){
         .text = text, .len = len, .deadline_us = it->batch->request->deadline_us, .done = item_done, .owner = it};
 }
 
@@ -92,7 +94,7 @@ static bool item_again(item *it)
             return false;
         item_command(it, it->whole.bytes, it->whole.len);
     }
-    hf__conn_submit(it->node->conn, &it->command, false);
+    hf__trip_resend(&it->trip);
     return true;
 }
 
@@ -106,9 +108,9 @@ static void item_fail(item *it, const redisReply *reply, const hf_error *err)
     if (err != NULL)
         b->request->err = *err;
     else if (reply->type == REDIS_REPLY_ERROR)
-        hf__answer_error(it->node->conn, reply, &b->request->err);
+        hf__trip_error(&it->trip, NULL, reply, &b->request->err);
     else
-        hf__answer_odd(it->node->conn, &b->request->err);
+        hf__answer_odd(it->trip.node->conn, &b->request->err);
 }
 
 static void item_done(hf__command *command, redisReply *reply, const hf_error *err)
@@ -121,6 +123,8 @@ static void item_done(hf__command *command, redisReply *reply, const hf_error *e
         freeReplyObject(reply);
         return;
     }
+    if (hf__trip_goes_on(&it->trip, reply, err))
+        return;
     answer = reply != NULL ? hf__answer_number(reply, -1) : -1;
     if (answer >= HF_RENEWAL_RENEWED && answer <= HF_RENEWAL_GONE) {
         it->renewal->answer = (int)answer;
@@ -194,10 +198,10 @@ static void add_item(batch *b, item *it)
     char            room[HF_NAME_MAX + 256], owner[HF__OWNER_TEXT], token[HF__TOKEN_TEXT];
     hf__text        name = {.bytes = room, .room = sizeof room, .borrowed = true};
 
-    hf__layout_add(&name, b->store->config.prefix, b->store->prefix_len);
-    hf__layout_add(&name, claim->name, claim->name_len);
+    hf__layout_key(&name, b->store->config.prefix, b->store->prefix_len, claim->name, claim->name_len,
+                   b->store->config.cluster);
     hf__layout_owner(&b->store->base.env->client, claim, owner);
-    it->node = hf__redis_node(b->store, name.bytes, name.len);
+    hf__trip_begin(&it->trip, b->store, name.bytes, name.len);
     it->from = b->text.len;
     it->script = script_of(b->store, claim);
     if (it->script == &hf__script_renew_plain) {
@@ -223,7 +227,7 @@ static batch *batch_new(hf__redis *store, hf_request *request)
         return NULL;
     b->store = store;
     b->request = request;
-    b->driven = request->driven;
+    b->driven = request->driven && !store->grouped;
     atomic_store(&b->left, request->count);
     for (size_t i = 0; i < request->count; i++) {
         item *it = &b->items[i];
@@ -232,34 +236,56 @@ static batch *batch_new(hf__redis *store, hf_request *request)
         it->renewal->answer = HF_RENEWAL_UNKNOWN;
         add_item(b, it);
     }
-    if (!b->text.failed)
+    if (!b->text.failed) {
+        b->node = hf__redis_node_share(store, b->items[0].trip.node);
         return b;
+    }
     batch_free(b);
     return NULL;
 }
 
+/* Those of `left` that go to the same node as the first, as many as fit: in one write. How many are left. */
+static size_t send_chunk(item **left, size_t count, hf__command *before, bool driven)
+{
+    hf__node    *node = left[0]->trip.node;
+    hf__command *chunk[CHUNK + 1];
+    size_t       used = 0, kept = 0;
+
+    if (before != NULL)
+        chunk[used++] = before;
+    for (size_t i = 0; i < count; i++) {
+        if (used < CHUNK && left[i]->trip.node == node)
+            chunk[used++] = &left[i]->trip.command;
+        else
+            left[kept++] = left[i];
+    }
+    hf__conn_submit_all(node->conn, chunk, used, driven);
+    return kept;
+}
+
 /* The text does not move any more. The batch may be gone once its last command was submitted. */
-static void send_all(batch *b)
+static bool send_all(batch *b)
 {
     hf_request  *request = b->request;
     size_t       count = request->count;
-    bool         driven = b->driven;
-    hf__command *self = hf__self_due(&b->store->self, hf__now_us(), request->deadline_us);
-    hf__command *chunk[CHUNK + 1];
-    size_t       used = 0;
+    bool         driven = request->driven;
+    hf__node    *node = b->items[0].trip.node;
+    hf__command *self = hf__redis_self_due(b->store, hf__now_us(), request->deadline_us);
+    item       **left = malloc(count * sizeof(item *));
 
-    for (size_t i = 0; i < count; i++)
-        item_command(&b->items[i], b->text.bytes + b->items[i].from, b->items[i].len);
-    if (self != NULL)
-        chunk[used++] = self;
+    if (left == NULL)
+        return false;
     for (size_t i = 0; i < count; i++) {
-        hf__node *node = b->items[i].node;
-        chunk[used++] = &b->items[i].command;
-        if (used < CHUNK && i + 1 < count && b->items[i + 1].node == node)
-            continue;
-        hf__conn_submit_all(node->conn, chunk, used, driven);
-        used = 0;
+        item_command(&b->items[i], b->text.bytes + b->items[i].from, b->items[i].len);
+        left[i] = &b->items[i];
     }
+    /* Who drives does so on one connection; the pump sees to the others. */
+    while (count > 0) {
+        count = send_chunk(left, count, self, driven && left[0]->trip.node == node);
+        self = NULL;
+    }
+    free(left);
+    return true;
 }
 
 void hf__redis_renew(hf__redis *store, hf_request *request)
@@ -267,10 +293,11 @@ void hf__redis_renew(hf__redis *store, hf_request *request)
     batch *b = request->count > 0 ? batch_new(store, request) : NULL;
 
     request->store_data = b;
-    if (b != NULL) {
-        send_all(b);
+    if (b != NULL && send_all(b))
         return;
-    }
+    if (b != NULL)
+        batch_free(b);
+    request->store_data = NULL;
     request->status = request->count > 0 ? hf__fail(&request->err, HF_EEXHAUSTED, "out of memory for renewals") : HF_OK;
     request->done(request);
 }
@@ -281,6 +308,6 @@ void hf__redis_renew_drive(hf_request *request)
 
     if (b == NULL)
         return;
-    hf__conn_drive(b->items[0].node->conn, &b->finished, request->deadline_us);
+    hf__redis_drive(b->store, b->node->conn, &b->finished, request->deadline_us);
     batch_free(b);
 }

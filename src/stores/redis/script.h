@@ -28,7 +28,7 @@ extern const hf__script hf__script_release_mutex, hf__script_release_rw, hf__scr
     hf__script_release_plain;
 extern const hf__script hf__script_renew_mutex, hf__script_renew_rw, hf__script_renew_permits, hf__script_renew_plain;
 extern const hf__script hf__script_places;
-extern const hf__script hf__script_list, hf__script_break, hf__script_check;
+extern const hf__script hf__script_list, hf__script_break, hf__script_check, hf__script_raise;
 
 /* ---- RESP. After a failure (no memory) text->failed stays set, and the rest does nothing. */
 

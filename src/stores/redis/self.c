@@ -36,6 +36,12 @@ static void add_line(hf__text *text, const char *line, bool last)
         hf__layout_add(text, "\n", 1);
 }
 
+void hf__self_finish(hf__self *self)
+{
+    hf__text_finish(&self->text);
+    hf__text_finish(&self->who);
+}
+
 bool hf__self_init(hf__self *self, const hf_store_env *env)
 {
     hf__text key = {.bytes = NULL}, value = {.bytes = NULL};
@@ -58,15 +64,10 @@ bool hf__self_init(hf__self *self, const hf_store_env *env)
     hf__resp_number(&self->text, LIFE_MS);
     whole = !key.failed && !value.failed && !self->text.failed;
     hf__text_finish(&key);
-    hf__text_finish(&value);
+    self->who = value;
     if (!whole)
-        hf__text_finish(&self->text);
+        hf__self_finish(self);
     return whole;
-}
-
-void hf__self_finish(hf__self *self)
-{
-    hf__text_finish(&self->text);
 }
 
 void hf__self_forgotten(hf__self *self)
@@ -85,4 +86,11 @@ hf__command *hf__self_due(hf__self *self, int64_t now_us, int64_t deadline_us)
     self->command = (hf__command){
         .text = self->text.bytes, .len = self->text.len, .deadline_us = deadline_us, .done = self_done, .owner = self};
     return &self->command;
+}
+
+size_t hf__self_head(const hf__self *self)
+{
+    const char *last = memrchr(self->who.bytes, '\n', self->who.len);
+
+    return last != NULL ? (size_t)(last - self->who.bytes) + 1 : 0;
 }

@@ -29,10 +29,10 @@ static bool any_pending(const hf__sentinel *sentinel, size_t from, size_t to)
     return false;
 }
 
-static void ask_all(hf__sentinel *sentinel)
+static void ask_all(hf__sentinel *sentinel, enum hf__sentinel_ask why)
 {
     for (size_t i = 0; i < sentinel->count; i++)
-        hf__sentinel_line_ask(&sentinel->lines[i]);
+        hf__sentinel_line_ask(&sentinel->lines[i], why);
 }
 
 /* Under the mutex. True: it is another master than before. */
@@ -109,7 +109,7 @@ void hf__sentinel_heard(hf__sentinel *sentinel, hf__sentinel_line *line)
     line->pending = line->refused = false;
     line->why[0] = '\0';
     if (news && !hf__sentinel_same(&line->word, &sentinel->now))
-        ask_all(sentinel);
+        ask_all(sentinel, HF__ASK_NEWS);
     decide_and_tell(sentinel);
 }
 
@@ -153,7 +153,7 @@ bool hf__sentinel_wants_spares(hf__sentinel *sentinel)
 void hf__sentinel_stir(hf__sentinel *sentinel)
 {
     pthread_mutex_lock(&sentinel->mutex);
-    ask_all(sentinel);
+    ask_all(sentinel, HF__ASK_NEWS);
     pthread_mutex_unlock(&sentinel->mutex);
 }
 
@@ -165,7 +165,7 @@ int64_t hf__sentinel_tend(hf__sentinel *sentinel, int64_t now_us)
     due_us = sentinel->undecided_us != 0 ? hf__after_ms(sentinel->undecided_us, PATIENCE_MS) : HF_NEVER_US;
     if (due_us > now_us) {
         if (due_us != HF_NEVER_US)
-            ask_all(sentinel);
+            ask_all(sentinel, HF__ASK_NEWS);
         pthread_mutex_unlock(&sentinel->mutex);
         return due_us;
     }
@@ -184,7 +184,7 @@ static void doubted(void *arg, const hf__hosts *hosts)
     ours = hosts->count == 1 && strcmp(hosts->list[0].name, sentinel->now.host) == 0 &&
            strcmp(hosts->list[0].port, sentinel->now.port) == 0;
     if (ours && !sentinel->stopped)
-        ask_all(sentinel);
+        ask_all(sentinel, HF__ASK_DOUBT);
     pthread_mutex_unlock(&sentinel->mutex);
 }
 
@@ -243,6 +243,11 @@ void hf__sentinel_look(hf__sentinel *sentinel, hf__sentinel_report *report)
     pthread_mutex_unlock(&sentinel->mutex);
 }
 
+hf__at *hf__sentinel_place(hf__sentinel *sentinel, size_t which)
+{
+    return &sentinel->lines[which].at; /* lines come, and do not go */
+}
+
 /* ------------------------------------------------------------------ life -------------------------------------- */
 
 /* Nobody has named a master, and nobody is about to; under the mutex. */
@@ -272,6 +277,17 @@ static int await_first(hf__sentinel *sentinel, int64_t deadline_us, hf_error *er
     return hf__fail(err, refused ? HF_EREFUSED : HF_EUNREACHABLE, "%s", text);
 }
 
+/* One Sentinel has one vote. */
+static bool is_named_before(const hf__redis_config *config, size_t which)
+{
+    const hf__redis_host *hosts = config->hosts;
+
+    for (size_t i = 0; i < which; i++)
+        if (strcasecmp(hosts[i].name, hosts[which].name) == 0 && strcmp(hosts[i].port, hosts[which].port) == 0)
+            return true;
+    return false;
+}
+
 static hf__sentinel *make(const hf__redis_config *config, hf__pump *pump, hf__at *at)
 {
     hf__sentinel *sentinel = calloc(1, sizeof *sentinel);
@@ -283,9 +299,10 @@ static hf__sentinel *make(const hf__redis_config *config, hf__pump *pump, hf__at
     sentinel->at = at;
     pthread_mutex_init(&sentinel->mutex, NULL);
     hf__cond_init(&sentinel->answered);
-    while (sentinel->count < config->sentinels->host_count) {
-        if (!hf__sentinel_line_init(&sentinel->lines[sentinel->count], sentinel,
-                                    &config->sentinels->hosts[sentinel->count], false)) {
+    for (size_t i = 0; i < config->sentinels->host_count; i++) {
+        if (is_named_before(config->sentinels, i))
+            continue;
+        if (!hf__sentinel_line_init(&sentinel->lines[sentinel->count], sentinel, &config->sentinels->hosts[i], false)) {
             hf__sentinel_free(sentinel);
             return NULL;
         }

@@ -64,6 +64,9 @@ typedef struct hf__sentinel_report {
 
 void hf__sentinel_look(hf__sentinel *sentinel, hf__sentinel_report *report);
 
+/* Where the Sentinel is that has this place in the report. */
+hf__at *hf__sentinel_place(hf__sentinel *sentinel, size_t which);
+
 /* ---- for the lines, on the pump's thread. */
 
 /* The line has an answer; or it has none, and says why (refused: it will not have us). */

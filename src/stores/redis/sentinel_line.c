@@ -14,7 +14,8 @@
 #include "stores/redis/answer.h"
 #include "stores/redis/sentinel.h"
 
-#define ASK_GAP_MS 200   /* between two questions, however many want to know */
+#define ASK_NEWS_MS 50 /* between two questions, however many want to know */
+#define ASK_DOUBT_MS 500
 #define ASK_MS 10000     /* asked again at the latest */
 #define ASK_DEAF_MS 1000 /* where it tells nothing by itself */
 #define GAP_MS 100       /* between two connections, doubled with each failure */
@@ -100,7 +101,7 @@ static void ask(hf__sentinel_line *line, bool subscribed, int64_t now_us)
 {
     hf_error err;
 
-    atomic_store(&line->ask, false);
+    atomic_store(&line->ask, HF__ASK_NOT);
     memset(&line->asked, 0, sizeof line->asked);
     memset(&line->asked_facts, 0, sizeof line->asked_facts);
     line->refusal[0] = '\0';
@@ -112,8 +113,10 @@ static void ask(hf__sentinel_line *line, bool subscribed, int64_t now_us)
 
 static int64_t ask_due_us(const hf__sentinel_line *line)
 {
-    if (atomic_load(&line->ask))
-        return hf__after_ms(line->asked_us, ASK_GAP_MS);
+    int why = atomic_load(&line->ask);
+
+    if (why != HF__ASK_NOT)
+        return hf__after_ms(line->asked_us, why == HF__ASK_NEWS ? ASK_NEWS_MS : ASK_DOUBT_MS);
     return hf__after_ms(line->asked_us, line->deaf ? ASK_DEAF_MS : ASK_MS);
 }
 
@@ -363,8 +366,13 @@ void hf__sentinel_line_finish(hf__sentinel_line *line)
     hf__at_finish(&line->at);
 }
 
-void hf__sentinel_line_ask(hf__sentinel_line *line)
+void hf__sentinel_line_ask(hf__sentinel_line *line, enum hf__sentinel_ask why)
 {
-    if (!atomic_exchange(&line->ask, true))
-        hf__pump_wake(line->sentinel->pump, &line->part);
+    int before = atomic_load(&line->ask);
+
+    while (before < (int)why)
+        if (atomic_compare_exchange_weak(&line->ask, &before, (int)why)) {
+            hf__pump_wake(line->sentinel->pump, &line->part);
+            return;
+        }
 }

@@ -36,7 +36,7 @@ typedef struct hf__sentinel_line {
     hf__pump_part        part;
     hf__at               at; /* this one Sentinel */
     char                 where[300];
-    atomic_bool          ask; /* somebody wants to know */
+    atomic_int           ask; /* enum hf__sentinel_ask: somebody wants to know */
 
     /* The pump's. */
     hf__link          *link;
@@ -65,7 +65,11 @@ void hf__sentinel_line_start(hf__sentinel_line *line);
 void hf__sentinel_line_stop(hf__sentinel_line *line); /* it steps no more */
 void hf__sentinel_line_finish(hf__sentinel_line *line);
 
+/* DOUBT: somebody cannot reach the master, as all clients can not, and Sentinels have much to do then. NEWS: a Sentinel
+ * said something, so that it is worth it. */
+enum hf__sentinel_ask { HF__ASK_NOT = 0, HF__ASK_DOUBT, HF__ASK_NEWS };
+
 /* From any thread, with any lock held. */
-void hf__sentinel_line_ask(hf__sentinel_line *line);
+void hf__sentinel_line_ask(hf__sentinel_line *line, enum hf__sentinel_ask why);
 
 #endif

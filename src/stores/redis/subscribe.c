@@ -28,11 +28,9 @@ bool hf__asking_reserve(hf__asking *asking)
     return true;
 }
 
-void hf__asking_add(hf__asking *asking, hf__ear *ear, bool subscribe, int64_t now_us)
+void hf__asking_add(hf__asking *asking, const hf__asked *asked)
 {
-    size_t at = (asking->first + asking->count++) % asking->room;
-
-    asking->ring[at] = (hf__asked){.ear = ear, .subscribe = subscribe, .sent_us = now_us};
+    asking->ring[(asking->first + asking->count++) % asking->room] = *asked;
 }
 
 const hf__asked *hf__asking_oldest(const hf__asking *asking)
@@ -63,7 +61,9 @@ void hf__asking_finish(hf__asking *asking)
 
 char *hf__asked_text(const hf__asked *asked, size_t *len)
 {
-    const char *words[] = {asked->subscribe ? "SUBSCRIBE" : "UNSUBSCRIBE", asked->ear != NULL ? asked->ear->text : ""};
+    const char *plain = asked->subscribe ? "SUBSCRIBE" : "UNSUBSCRIBE";
+    const char *sharded = asked->subscribe ? "SSUBSCRIBE" : "SUNSUBSCRIBE";
+    const char *words[] = {asked->sharded ? sharded : plain, asked->ear != NULL ? asked->ear->text : ""};
     size_t      lens[] = {strlen(words[0]), asked->ear != NULL ? asked->ear->len : 0};
 
     if (asked->ear == NULL)
@@ -81,7 +81,7 @@ static bool says(const redisReply *reply, const char *word)
     return is_text(reply) && (size_t)reply->len == strlen(word) && memcmp(reply->str, word, strlen(word)) == 0;
 }
 
-/* ["subscribe", channel, how many]; ["message", channel, payload]; ["pong", ""]. */
+/* ["subscribe", channel, how many]; ["message", channel, payload]; ["pong", ""]. Sharded: with an "s" before. */
 static hf__heard read_array(const redisReply *reply)
 {
     hf__heard          heard = {0};
@@ -91,11 +91,12 @@ static hf__heard read_array(const redisReply *reply)
         return heard;
     heard.channel = parts[1]->str;
     heard.channel_len = (size_t)parts[1]->len;
-    heard.subscribe = says(parts[0], "subscribe");
+    heard.sharded = says(parts[0], "ssubscribe") || says(parts[0], "sunsubscribe");
+    heard.subscribe = says(parts[0], "subscribe") || says(parts[0], "ssubscribe");
     heard.pong = says(parts[0], "pong");
-    if (heard.subscribe || heard.pong || says(parts[0], "unsubscribe"))
+    if (heard.subscribe || heard.pong || heard.sharded || says(parts[0], "unsubscribe"))
         heard.what = HF__HEARD_ANSWER;
-    if (reply->elements == 3 && says(parts[0], "message") && is_text(parts[2])) {
+    if (reply->elements == 3 && (says(parts[0], "message") || says(parts[0], "smessage")) && is_text(parts[2])) {
         heard.what = HF__HEARD_MESSAGE;
         heard.text = parts[2]->str;
         heard.len = (size_t)parts[2]->len;
@@ -123,6 +124,6 @@ bool hf__heard_fits(const hf__heard *heard, const hf__asked *asked)
 
     if (ear == NULL || heard->pong)
         return ear == NULL && heard->pong;
-    return heard->subscribe == asked->subscribe && heard->channel_len == ear->len &&
+    return heard->subscribe == asked->subscribe && heard->sharded == asked->sharded && heard->channel_len == ear->len &&
            memcmp(heard->channel, ear->text, ear->len) == 0;
 }

@@ -18,6 +18,7 @@
 typedef struct hf__asked {
     hf__ear *ear; /* NULL: PING */
     bool     subscribe;
+    bool     sharded; /* as a sharded channel */
     int64_t  sent_us;
 } hf__asked;
 
@@ -29,7 +30,7 @@ typedef struct hf__asking {
 
 /* Makes room for one more, so that the next add cannot fail. False: no memory. */
 bool             hf__asking_reserve(hf__asking *asking);
-void             hf__asking_add(hf__asking *asking, hf__ear *ear, bool subscribe, int64_t now_us);
+void             hf__asking_add(hf__asking *asking, const hf__asked *asked);
 const hf__asked *hf__asking_oldest(const hf__asking *asking); /* NULL: all is answered */
 bool             hf__asking_take(hf__asking *asking, hf__asked *oldest);
 void             hf__asking_clear(hf__asking *asking); /* keeps its room */
@@ -49,6 +50,7 @@ enum hf__heard_what {
 typedef struct hf__heard {
     int         what;
     bool        subscribe; /* answer */
+    bool        sharded;
     bool        pong;
     const char *channel;
     size_t      channel_len;

@@ -3,10 +3,12 @@
  * What is done with the roles of a connection: opening and breaking the link, sending what is unsent, reading answers
  * and completing their commands. See conn_parts.h.
  */
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -16,6 +18,8 @@
 #define BATCH 64
 #define WAKES 64
 #define UNSENT_MAX (1u << 20) /* what is in the link's buffer cannot be taken back when its deadline has passed */
+#define DOUBT_MS 500          /* a place that moves is doubted when an answer takes so long */
+#define DOUBT_AGAIN_MS 250    /* as long as it lasts */
 #define IDLE_US 500           /* a link that was silent for so long is looked at before it is used */
 
 /* Ten new connections a second while nothing works, and three at once before that. */
@@ -33,11 +37,26 @@ void hf__conn_unlist(hf__conn *conn, hf__follower *follower)
     follower->listed = false;
 }
 
+hf__waking hf__waking_of(const hf__follower *follower)
+{
+    return (hf__waking){&follower->park, follower->wake_fd != NULL ? *follower->wake_fd : -1};
+}
+
+void hf__waking_do(hf__waking waking)
+{
+    const uint64_t one = 1;
+
+    if (waking.fd < 0)
+        hf__park_wake(waking.park);
+    while (waking.fd >= 0 && write(waking.fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
 void hf__conn_wake_finished(hf__conn *conn)
 {
-    const hf__park *wakes[WAKES];
-    hf__follower   *follower, *next;
-    size_t          count;
+    hf__waking    wakes[WAKES];
+    hf__follower *follower, *next;
+    size_t        count;
 
     do {
         count = 0;
@@ -45,14 +64,14 @@ void hf__conn_wake_finished(hf__conn *conn)
             if (count == WAKES || !atomic_load(follower->finished))
                 continue;
             hf__conn_unlist(conn, follower);
-            wakes[count++] = &follower->park;
+            wakes[count++] = hf__waking_of(follower);
             hf__park_tell(&follower->park, HF__FOLLOWER_FINISHED);
         }
         if (count == 0)
             return;
         pthread_mutex_unlock(&conn->mutex);
         for (size_t i = 0; i < count; i++)
-            hf__park_wake(wakes[i]);
+            hf__waking_do(wakes[i]);
         pthread_mutex_lock(&conn->mutex);
     } while (count == WAKES);
 }
@@ -112,7 +131,7 @@ void hf__conn_break(hf__conn *conn, const hf_error *why)
 static void forget_link(hf__conn *conn)
 {
     conn->link = NULL;
-    conn->opening = conn->broken = conn->unsent = false;
+    conn->opening = conn->broken = conn->left = conn->unsent = false;
 }
 
 /* Of a broken link, by whoever leads. What was sent is in doubt; what was not goes over the next one. The reset is made
@@ -337,6 +356,25 @@ static bool take_answers(hf__conn *conn)
     return status == HF_OK && count == BATCH;
 }
 
+int64_t hf__conn_doubt_us(const hf__conn *conn)
+{
+    int64_t doubt_us = hf__after_ms(conn->heard_us, DOUBT_MS);
+
+    if (conn->at->doubted == NULL || conn->queue.head == conn->queue.sent)
+        return HF_NEVER_US;
+    return doubt_us > conn->doubted_us ? doubt_us : conn->doubted_us;
+}
+
+static void doubt_silence(hf__conn *conn)
+{
+    int64_t now_us = hf__now_us();
+
+    if (now_us < hf__conn_doubt_us(conn))
+        return;
+    conn->doubted_us = hf__after_ms(now_us, DOUBT_AGAIN_MS);
+    hf__link_doubt(conn->link);
+}
+
 static void receive(hf__conn *conn, int64_t until_us)
 {
     hf__link *link = conn->link;
@@ -350,13 +388,15 @@ static void receive(hf__conn *conn, int64_t until_us)
     pthread_mutex_unlock(&conn->mutex);
     filled = hf__link_fill(link, until_us, &err);
     pthread_mutex_lock(&conn->mutex);
-    if (conn->broken) /* what came is void */
+    if (conn->left)
         return;
     if (filled > 0) {
         while (take_answers(conn) && !conn->broken)
             ;
         return;
     }
+    if (filled == 0)
+        doubt_silence(conn);
     if (filled == 0 && conn->queue.head < conn->queue.sent && hf__now_us() >= stall_us)
         filled = hf__fail(&err, HF_EUNREACHABLE, "the Redis server %s did not answer for %lld ms", conn->where,
                           (long long)conn->config->server_timeout_ms);
@@ -364,7 +404,7 @@ static void receive(hf__conn *conn, int64_t until_us)
         hf__conn_break(conn, &err);
 }
 
-void hf__conn_step(hf__conn *conn, int64_t until_us)
+static void step(hf__conn *conn, int64_t until_us, bool readable)
 {
     check_idle(conn);
     if (conn->link == NULL)
@@ -374,7 +414,17 @@ void hf__conn_step(hf__conn *conn, int64_t until_us)
     if (conn->link == NULL || (conn->opening && !conn->broken))
         return;
     hf__conn_flush(conn);
-    if (!conn->broken)
+    if (!conn->broken && readable)
         receive(conn, until_us);
     settle(conn);
+}
+
+void hf__conn_step(hf__conn *conn, int64_t until_us)
+{
+    step(conn, until_us, true);
+}
+
+void hf__conn_step_some(hf__conn *conn, bool readable)
+{
+    step(conn, 0, readable);
 }

@@ -18,11 +18,11 @@
 /* Mostly enough; the text takes more when it must. With a name of 20 bytes a verb is then below 1,032 bytes, the most
  * that malloc() keeps lists by size for: above that each one is a search through the heap. */
 #define ROOM_FIXED 160 /* the head, owner, numbers */
-#define ROOM_KEY 40    /* of a key, beside the name */
+#define ROOM_KEY 37    /* of a key, beside the name */
 
 void hf__verb_drop(hf__verb *verb)
 {
-    hf__redis_node_leave(verb->store, verb->node);
+    hf__trip_finish(&verb->trip);
     hf__text_finish(&verb->text);
     hf__text_finish(&verb->whole);
     free(verb);
@@ -38,26 +38,30 @@ void hf__verb_complete(hf__verb *verb)
         hf__verb_drop(verb);
     request->done(request);
     if (driven)
-        atomic_store(&verb->finished, true);
+        atomic_store(&verb->trip.landed, true);
 }
 
 static void verb_done(hf__command *command, redisReply *reply, const hf_error *err);
 
-static void submit(hf__verb *verb, const hf__text *text, bool driven, hf__command *before)
+static void set_command(hf__verb *verb, const hf__text *text)
 {
-    hf__command *both[] = {before, &verb->command};
+    verb->trip.command = (hf__command){.text = text->bytes,
+                                       .len = text->failed ? 0 : text->len,
+                                       .deadline_us = verb->request->deadline_us,
+                                       .done = verb_done,
+                                       .owner = verb};
+}
 
-    verb->command = (hf__command){.text = text->bytes,
-                                  .len = text->len,
-                                  .deadline_us = verb->request->deadline_us,
-                                  .done = verb_done,
-                                  .owner = verb};
-    if (verb->confirm != NULL)
-        hf__confirm_submit(verb->confirm, before, driven);
-    else if (before != NULL)
-        hf__conn_submit_all(verb->node->conn, both, 2, driven);
-    else
-        hf__conn_submit(verb->node->conn, &verb->command, driven);
+/* For another node: its clock is another one. */
+static void compose_again(hf__trip *trip)
+{
+    hf__verb *verb = trip->command.owner;
+
+    verb->text.len = 0;
+    hf__text_finish(&verb->whole);
+    verb->compose(verb);
+    set_command(verb, &verb->text);
+    verb->sent_us = hf__now_us();
 }
 
 /* True: on its way again, with the script's text. */
@@ -77,7 +81,11 @@ static bool send_whole(hf__verb *verb)
 
 void hf__verb_resend(hf__verb *verb)
 {
-    submit(verb, &verb->whole, false, NULL);
+    set_command(verb, &verb->whole);
+    if (verb->confirm != NULL)
+        hf__confirm_submit(verb->confirm, NULL, false);
+    else
+        hf__trip_resend(&verb->trip);
 }
 
 static void verb_done(hf__command *command, redisReply *reply, const hf_error *err)
@@ -89,11 +97,15 @@ static void verb_done(hf__command *command, redisReply *reply, const hf_error *e
         freeReplyObject(reply);
         return;
     }
+    if (verb->confirm != NULL)
+        hf__trip_learn(&verb->trip, reply); /* WAIT is on the same connection: it stays there */
+    else if (hf__trip_goes_on(&verb->trip, reply, err))
+        return;
     if (reply == NULL) {
         request->err = *err;
         request->status = err->status;
     } else if (reply->type == REDIS_REPLY_ERROR) {
-        request->status = hf__answer_error(verb->lane != NULL ? verb->lane : verb->node->conn, reply, &request->err);
+        request->status = hf__trip_error(&verb->trip, verb->lane, reply, &request->err);
     } else {
         request->status = HF_OK;
         verb->answer(verb, reply);
@@ -111,14 +123,29 @@ static void fail_request(hf_request *request)
     request->done(request);
 }
 
-hf__verb *hf__verb_new(hf__redis *store, hf_request *request, hf__verb_answer *answer, size_t keys)
+/* Whether the lock's key is not just its name. */
+static bool has_key(const hf__redis *store, const hf_claim *claim)
+{
+    return store->prefix_len > 0 || (store->cluster != NULL && hf__layout_is_odd("", 0, claim->name, claim->name_len));
+}
+
+static bool key_of(const hf__redis *store, const hf_claim *claim, hf__text *key)
+{
+    return hf__layout_key(key, store->config.prefix, store->prefix_len, claim->name, claim->name_len,
+                          store->config.cluster);
+}
+
+hf__verb *hf__verb_new(hf__redis *store, hf_request *request, hf__verb_answer *answer, void (*compose)(hf__verb *verb),
+                       size_t keys)
 {
     const hf_claim *claim = request->claim;
-    size_t          name_room = store->prefix_len > 0 ? store->prefix_len + claim->name_len : 0;
-    size_t          room = ROOM_FIXED + keys * (ROOM_KEY + store->prefix_len + claim->name_len);
-    hf__verb       *verb = malloc(sizeof *verb + name_room + room);
+    hf__text        key = {.bytes = NULL};
+    bool            whole = !has_key(store, claim) || key_of(store, claim, &key);
+    size_t          room = ROOM_FIXED + keys * (ROOM_KEY + (key.len > 0 ? key.len : claim->name_len));
+    hf__verb       *verb = whole ? malloc(sizeof *verb + key.len + room) : NULL;
 
     if (verb == NULL) {
+        hf__text_finish(&key);
         fail_request(request);
         return NULL;
     }
@@ -126,17 +153,19 @@ hf__verb *hf__verb_new(hf__redis *store, hf_request *request, hf__verb_answer *a
     verb->store = store;
     verb->request = request;
     verb->answer = answer;
-    verb->driven = request->driven;
+    verb->compose = compose;
+    verb->trip.compose = compose != NULL ? compose_again : NULL;
+    verb->driven = request->driven && !store->grouped;
     verb->name = claim->name;
     verb->name_len = claim->name_len;
-    if (name_room > 0) {
-        memcpy(verb->room, store->config.prefix, store->prefix_len);
-        memcpy(verb->room + store->prefix_len, claim->name, claim->name_len);
+    if (key.len > 0) {
+        memcpy(verb->room, key.bytes, key.len);
         verb->name = verb->room;
-        verb->name_len = name_room;
+        verb->name_len = key.len;
     }
-    verb->node = hf__redis_node(store, verb->name, verb->name_len);
-    verb->text = (hf__text){.bytes = verb->room + name_room, .room = room, .borrowed = true};
+    hf__trip_begin(&verb->trip, store, verb->name, verb->name_len);
+    verb->text = (hf__text){.bytes = verb->room + key.len, .room = room, .borrowed = true};
+    hf__text_finish(&key);
     memcpy(verb->owner, store->self.uuid, HF__UUID_TEXT - 1);
     hf__layout_owner_end(claim, verb->owner);
     request->store_data = verb;
@@ -157,6 +186,15 @@ void hf__verb_lock(hf__verb *verb)
 void hf__verb_key(hf__verb *verb, const char *prefix)
 {
     hf__resp_prefix(&verb->text, prefix, verb->name, verb->name_len);
+}
+
+/* The scripts publish in both ways where there is a "+" before it. */
+void hf__verb_channel(hf__verb *verb, const char *word)
+{
+    char marked[48];
+
+    snprintf(marked, sizeof marked, "+%s", word);
+    hf__verb_key(verb, verb->store->cluster != NULL ? marked : word);
 }
 
 void hf__verb_suffix(hf__verb *verb, const char *suffix)
@@ -206,8 +244,10 @@ int64_t hf__redis_place_ms(const hf__redis *store, const hf_claim *claim)
 void hf__verb_send(hf__verb *verb)
 {
     hf__command *before;
-    bool         confirmed = verb->request->verb == HF_VERB_ATTEMPT && verb->node->lanes != NULL;
+    bool         confirmed = verb->request->verb == HF_VERB_ATTEMPT && verb->trip.node->lanes != NULL;
 
+    if (verb->compose != NULL)
+        verb->compose(verb);
     if (verb->text.failed || (confirmed && !hf__confirm_begin(verb))) {
         hf_request *request = verb->request;
         hf__verb_drop(verb);
@@ -215,8 +255,17 @@ void hf__verb_send(hf__verb *verb)
         return;
     }
     verb->sent_us = hf__now_us();
-    before = hf__self_due(&verb->store->self, verb->sent_us, verb->request->deadline_us);
-    submit(verb, &verb->text, verb->driven, before);
+    before = hf__redis_self_due(verb->store, verb->sent_us, verb->request->deadline_us);
+    set_command(verb, &verb->text);
+    if (verb->confirm != NULL)
+        hf__confirm_submit(verb->confirm, before, verb->driven);
+    else
+        hf__trip_send(&verb->trip, before, verb->request->driven);
+}
+
+int64_t hf__verb_not_after(const hf__verb *verb)
+{
+    return verb->request->not_after_us + hf__redis_offset_us(verb->store, verb->trip.node);
 }
 
 /* A verb that was completed in begin() for want of memory has left nothing to drive. */
@@ -226,6 +275,9 @@ void hf__verb_drive(hf_request *request)
 
     if (verb == NULL)
         return;
-    hf__conn_drive(verb->lane != NULL ? verb->lane : verb->node->conn, &verb->finished, request->deadline_us);
+    if (verb->lane == NULL)
+        hf__trip_drive(&verb->trip, request->deadline_us);
+    else
+        hf__redis_drive(verb->store, verb->lane, &verb->trip.landed, request->deadline_us);
     hf__verb_drop(verb);
 }

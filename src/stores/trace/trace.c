@@ -211,6 +211,7 @@ int hf__trace_wrap(hf_store **store, hf_error *err)
     trace->base.ops = &trace->ops;
     trace->base.env = trace->inner->env;
     trace->base.caps = trace->inner->caps;
+    trace->base.lacks = trace->inner->lacks;
     *store = &trace->base;
     return HF_OK;
 }

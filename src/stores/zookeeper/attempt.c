@@ -58,6 +58,10 @@ bool hf__zk_attempt_begin(hf__zk_op *op)
         return false;
     }
     op->wish = *op->request->claim;
+    if (claim->kept) { /* released: this id gets no more */
+        hf__zk_refuse(op, 0);
+        return false;
+    }
     op->note_len = hf__zk_note_write(op->zk->base.env, &op->wish, op->note);
     hf__zk_claim_enter_session(op->zk, claim);
     hf__zk_claim_extend(op->zk, claim, op->wish.lease_ms);

@@ -116,7 +116,15 @@ void hf__zk_claim_extend(hf__zk *zk, hf__zk_claim *claim, int64_t lease_ms)
 {
     int64_t until_us = hf__after_ms(hf__now_us(), lease_ms);
 
-    if (!claim->in_table || (claim->lease.place != 0 && claim->lease.at_us >= until_us))
+    if (!claim->kept && (claim->lease.place == 0 || claim->lease.at_us < until_us))
+        hf__zk_claim_end_in(zk, claim, lease_ms);
+}
+
+void hf__zk_claim_end_in(hf__zk *zk, hf__zk_claim *claim, int64_t left_ms)
+{
+    int64_t until_us = hf__after_ms(hf__now_us(), left_ms);
+
+    if (!claim->in_table)
         return;
     hf__heap_set(&zk->leases, &claim->lease, until_us);
     if (until_us >= zk->clock_us)

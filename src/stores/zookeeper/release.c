@@ -346,6 +346,10 @@ void hf__zk_release_start(hf__zk_op *op)
             turn(op);
         return;
     }
+    if (op->request->keep_ms > 0 && claim->held) {
+        hf__zk_keep(op);
+        return;
+    }
     claim->dead = claim->burying = true;
     hf__heap_remove(&op->zk->leases, &claim->lease);
     op->own = true; /* it is carried through, whether or not somebody waits for the answer */

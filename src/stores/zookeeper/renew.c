@@ -50,7 +50,7 @@ static batch *batch_new(size_t count)
 /* What this client knows without asking. */
 static int known_answer(hf__zk *zk, const hf__zk_claim *claim)
 {
-    if (claim == NULL || claim->dead || claim->revoked)
+    if (claim == NULL || claim->dead || claim->kept || claim->revoked)
         return HF_RENEWAL_GONE;
     if (claim->turning || claim->doubt || claim->creating > 0)
         return HF_RENEWAL_UNKNOWN;

@@ -120,6 +120,7 @@ struct hf__zk_claim {
     bool           turning;     /* a turn to reader was not answered */
     bool           short_kept;  /* the session is relied upon for less than its lease */
     bool           revoked;     /* its end was asked for, and is granted */
+    bool           kept;        /* released, and to stay for a while: not renewed any more */
     bool           dead;        /* released or run out: its nodes are to go */
     bool           burying;     /* an op removes them */
     int            kind, mode;
@@ -148,7 +149,10 @@ void          hf__zk_claim_reset(hf__zk_claim *claim);            /* has no node
 void hf__zk_claim_enter_session(hf__zk *zk, hf__zk_claim *claim);
 
 /* Its lease is lease_ms from now, if that is more than it has. */
-void    hf__zk_claim_extend(hf__zk *zk, hf__zk_claim *claim, int64_t lease_ms);
+void hf__zk_claim_extend(hf__zk *zk, hf__zk_claim *claim, int64_t lease_ms);
+/* Its lease ends then, be that earlier or later. */
+void hf__zk_claim_end_in(hf__zk *zk, hf__zk_claim *claim, int64_t left_ms);
+
 int64_t hf__zk_claim_left_ms(const hf__zk_claim *claim);
 
 void hf__zk_claim_set_node(hf__zk_claim *claim, const char *path);
@@ -305,6 +309,9 @@ void hf__zk_withdraw_exhausted(hf__zk_op *op);
 /* heed.c: a holder that ends its grant when it is asked to, where the URL says so; and after a reconnect. */
 void hf__zk_heed(hf__zk *zk, hf__zk_claim *claim);
 void hf__zk_heed_all(hf__zk *zk);
+
+/* keep.c: the rest of a release that leaves the name taken. */
+void hf__zk_keep(hf__zk_op *op);
 
 /* release.c: the claim's nodes are to go, whatever happens. */
 void hf__zk_bury(hf__zk *zk, hf__zk_claim *claim);

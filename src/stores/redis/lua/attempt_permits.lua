@@ -44,6 +44,7 @@ if value and not free then
 end
 
 -- What has ended goes back.
+--#include part_publish.lua
 if value then
   local ended = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms), 'LIMIT', 0, 1000)
   while #ended > 0 do
@@ -53,7 +54,7 @@ if value then
     end
     free = redis.call('INCRBY', KEYS[1], #ended)
     if free > 0 then
-      redis.pcall('PUBLISH', ARGV[9], string.format('%.0f', free))
+      publish(ARGV[9], string.format('%.0f', free))
     end
     ended = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms), 'LIMIT', 0, 1000)
   end

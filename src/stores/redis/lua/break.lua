@@ -5,12 +5,14 @@
 --   KEYS  those of a name, as looking.lua says
 --   ARGV  1 the claim's id in hexadecimal, or "" (all grants); 2 the same as an owner has it (40 digits)
 --         3 how long the head of a fair queue may take (ms); 4 what a text is that ends by itself, as token_of() has it
+--         5 '+' in a cluster, or ''
 --
 --   answers {how many claims were taken away, "" or the type of the key: it is no lock, and was not touched}
 
 --#include looking.lua
 --#include part_who.lua
 --#include part_queue.lua
+--#include part_publish.lua
 --#include part_wake.lua
 
 local lock, queue, timeouts, permits, wake, holders = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
@@ -25,8 +27,8 @@ local function is_meant(owner)
   return own == id or own == '' and owner:sub(38) == digits
 end
 
-local function publish(word, text)
-  redis.pcall('PUBLISH', channel(KEYS, word), text)
+local function tell_redisson(word, text)
+  publish(ARGV[5] .. channel(KEYS, word), text)
 end
 
 local function break_mutex(fields)
@@ -37,7 +39,7 @@ local function break_mutex(fields)
     end
   end
   if redis.call('EXISTS', lock) == 0 then
-    publish('redisson_lock__channel', '0')
+    tell_redisson('redisson_lock__channel', '0')
   end
 end
 
@@ -62,7 +64,7 @@ local function break_rw(fields, mode)
     redis.call('HSET', lock, 'mode', mode)
   end
   if removed > 0 then
-    publish('redisson_rwlock', '1')
+    tell_redisson('redisson_rwlock', '1')
   end
 end
 
@@ -80,7 +82,7 @@ local function break_permits()
   if count > 0 then
     -- A count that is gone (it was evicted) is made by the next attempt; made here it would stay for ever.
     local free = redis.call('EXISTS', lock) == 1 and redis.call('INCRBY', lock, count) or count
-    publish('redisson_sc', tostring(math.max(free, 0)))
+    tell_redisson('redisson_sc', tostring(math.max(free, 0)))
   end
 end
 
@@ -150,7 +152,7 @@ if id ~= '' and removed == 0 then
   break_waiters()
 end
 if was_head or removed > 0 and redis.call('EXISTS', lock) == 0 then
-  if not wake_queue(channel(KEYS, 'redisson_lock__channel'), queue, timeouts, now_ms, wait) then
+  if not wake_queue(ARGV[5] .. channel(KEYS, 'redisson_lock__channel'), queue, timeouts, now_ms, wait) then
     wake_line(wake)
   end
 end

@@ -81,8 +81,9 @@ if not redis.acl_check_cmd then
 end
 local denied, usable = keys_of()
 for i = 4 + count, #ARGV do
-  if not may('PUBLISH', ARGV[i], '0') then
-    denied[#denied + 1] = ARGV[i]
+  local name = ARGV[i]:match('^%+?(.*)$')
+  if not may('PUBLISH', name, '0') or name ~= ARGV[i] and not (may('SPUBLISH', name, '0') and may('SSUBSCRIBE', name)) then
+    denied[#denied + 1] = name
   end
 end
 if not usable then

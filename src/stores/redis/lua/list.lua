@@ -2,7 +2,8 @@
 -- list: what stands at some names; changes nothing.
 --
 --   KEYS  of "shape": the locks; of "show": seven for each name, as looking.lua says
---   ARGV  1 "shape" or "show"; 2 what a text is that ends by itself, as token_of() has it
+--   ARGV  1 "shape" or "show"; 2 what a text is that ends by itself, as token_of() has it; in a cluster the keys follow,
+--         where they are of many slots. What has left this node meanwhile is shown as nothing.
 --
 --   "shape" answers for each key 1 where there may be a lock, 0 where it is data of somebody else's.
 --   "show" answers first {uuid, who, ...}: what Holdfast's clients that are met tell of themselves; then for the first
@@ -52,7 +53,10 @@ local function shape(key)
   if kind == 'hash' then
     return fields_of(key) and 1 or 0
   end
-  return kind == 'string' and not key:find('^holdfast_') and token_of(key, ARGV[2]) and 1 or 0
+  if key:find('^holdfast_') and not key:find('^holdfast_name:') then
+    return 0
+  end
+  return kind == 'string' and token_of(key, ARGV[2]) and 1 or 0
 end
 
 local function grants_of_hash(keys, fields, mode, left, fence)
@@ -148,7 +152,8 @@ local function strangers(name, seen, grants, wake)
       counted[uuid] = true
     end
   end
-  return math.max((hearers(name) or 0) - ours, 0)
+  local shard = redis.pcall('PUBSUB', 'SHARDNUMSUB', name)[2] or 0 -- in a cluster ours hear both
+  return math.max(math.max(hearers(name) or 0, shard) - ours, 0)
 end
 
 local function text_of(key)
@@ -181,16 +186,27 @@ local function show(keys)
     strangers(channel(keys, word), seen, grants, wake)}
 end
 
+local keys, ask = KEYS, function(question, ...) return question(...) end
+if #KEYS == 0 then
+  keys = {}
+  for i = 3, #ARGV do
+    keys[i - 2] = ARGV[i]
+  end
+  ask = function(question, ...)
+    local here, answer = pcall(question, ...)
+    return here and answer or question == shape and 0 or {'none', -2, '', 0, {}, {}, {}, 0}
+  end
+end
 local answer = {}
 if ARGV[1] == 'shape' then
-  for i, key in ipairs(KEYS) do
-    answer[i] = shape(key)
+  for i, key in ipairs(keys) do
+    answer[i] = ask(shape, key)
   end
 else
   answer[1] = clients
   local told = 0
-  for i = 1, #KEYS, 7 do
-    local name = show({unpack(KEYS, i, i + 6)})
+  for i = 1, #keys, 7 do
+    local name = ask(show, {unpack(keys, i, i + 6)})
     answer[#answer + 1] = name
     told = told + #name[5] + #name[6] + #name[7]
     if told + #clients > ENOUGH then

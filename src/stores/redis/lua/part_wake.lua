@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Telling who may get in to a mutex. News is a hint: nothing here may stop the verb that gives it.
+-- Telling who may get in to a mutex. News is a hint: nothing here may stop the verb that gives it. With publish() of
+-- part_publish.lua.
 
 -- tell(owner): how many connections of this Holdfast client heard that its claim may get in.
 local function tell(owner)
@@ -28,7 +29,7 @@ local function wake_queue(channel, queue, timeouts, ms, wait)
   local index = 0
   while owner do
     if not ours(owner) then
-      redis.pcall('PUBLISH', channel .. ':' .. owner, '0')
+      publish(channel .. ':' .. owner, '0')
       return true
     end
     if tell(owner) > 0 then

@@ -8,6 +8,7 @@
 -- Answers  1: there was a grant or a place; 0
 -- Publishes '0' on Redisson's channel when the lock was granted to the claim, and tells who may get in: the head of the
 -- fair queue, else the first in the line.
+--#include part_publish.lua
 local kept = ARGV[5] ~= '0' and redis.pcall('HEXISTS', KEYS[1], ARGV[1]) == 1
 local found = kept and 1 or redis.pcall('HDEL', KEYS[1], ARGV[1])
 if type(found) == 'table' then
@@ -24,7 +25,7 @@ if kept or ARGV[4] ~= '0' then
   bury(KEYS[5], ARGV[4], kept and ARGV[5] + 1000 or 0)
 end
 if found == 1 then
-  redis.pcall('PUBLISH', ARGV[2], '0')
+  publish(ARGV[2], '0')
 end
 if redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
   return found

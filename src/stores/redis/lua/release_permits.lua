@@ -9,6 +9,7 @@
 -- Sets  the count; the tombstone; when kept the ends of the permits, up or down.
 -- Answers  1: there were permits that had not ended, or a place; 0
 -- Publishes the count on Redisson's channel.
+--#include part_publish.lua
 local time = redis.call('TIME')
 local ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local weight = tonumber(ARGV[3])
@@ -41,7 +42,7 @@ if kept then
       redis.call('PEXPIRE', KEYS[i], ARGV[5])
     end
   end
-  redis.pcall('PUBLISH', ARGV[2], '0')
+  publish(ARGV[2], '0')
 elseif score then
   local back = 0
   for i = 1, #permits, 1000 do
@@ -50,7 +51,7 @@ elseif score then
   if back > 0 then
     -- A count that is gone (it was evicted) is made by the next attempt.
     local free = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('INCRBY', KEYS[1], back) or back
-    redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', math.max(free, 0)))
+    publish(ARGV[2], string.format('%.0f', math.max(free, 0)))
   end
   redis.pcall('HDEL', KEYS[4], string.sub(ARGV[6], 1, 12))
 end

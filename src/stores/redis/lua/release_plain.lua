@@ -35,6 +35,7 @@ if found == 0 then
     return found
   end
 end
+--#include part_publish.lua
 --#include part_wake.lua
 wake_line(KEYS[2])
 return found

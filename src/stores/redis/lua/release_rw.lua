@@ -10,6 +10,7 @@
 -- Answers  1: there was a grant or a place; 0
 -- Publishes on Redisson's channel '1' when a writer has left, waits no more or became a reader, '0' when the last reader
 -- has left.
+--#include part_publish.lua
 local levels = redis.pcall('HMGET', KEYS[1], ARGV[1], ARGV[1] .. ':write')
 if levels.err then
   if not string.find(levels.err, 'wrong kind') then
@@ -34,7 +35,7 @@ if ARGV[6] == '1' then
   redis.call('SET', KEYS[3], redis.call('GET', KEYS[5]) or '0', 'PX', math.max(tonumber(left), 1))
   redis.call('HSET', KEYS[1], 'mode', 'read', ARGV[1], '1')
   redis.call('HDEL', KEYS[1], field)
-  redis.pcall('PUBLISH', ARGV[2], '1')
+  publish(ARGV[2], '1')
   return 1
 end
 
@@ -92,10 +93,10 @@ if held == 1 and not kept then
     end
   end
   if writer or left == 0 then
-    redis.pcall('PUBLISH', ARGV[2], writer and '1' or '0')
+    publish(ARGV[2], writer and '1' or '0')
   end
 elseif kept then
-  redis.pcall('PUBLISH', ARGV[2], '1')
+  publish(ARGV[2], '1')
 end
 if kept or ARGV[4] ~= '0' then
   --#include part_bury.lua
@@ -104,7 +105,7 @@ end
 if held == 0 and redis.call('ZREM', KEYS[2], field) == 1 then
   found = 1
   if writer then
-    redis.pcall('PUBLISH', ARGV[2], '1') -- readers stood behind it
+    publish(ARGV[2], '1') -- readers stood behind it
   end
 end
 return found
