@@ -180,8 +180,8 @@ int  hf__db_sole_leave(hf__db *db, hf__slot *slot, hf__batch *batch, hf_request 
 /* JOIN or SOLE_JOIN, with the bell where there are bells (the statement that follows it in the list). */
 void hf__db_add_join(const hf__db *db, hf__batch *batch, const hf_request *request, int statement);
 
-/* Takes a slot and prepares a batch for it; a failure says that none was free. What gives back and what renews goes
- * before what takes (hf__db_enter_first): a crowd of attempts must not make it late. */
+/* Takes a slot and prepares a batch for it; a failure says that none was free. What gives back, what renews and
+ * who was called goes before what else takes (hf__db_enter_first): a crowd of attempts must not make it late. */
 int  hf__db_enter(hf__db *db, int number, int64_t deadline_us, hf__slot **slot, hf__batch *batch, hf_error *err);
 int  hf__db_enter_first(hf__db *db, int number, int64_t deadline_us, hf__slot **slot, hf__batch *batch, hf_error *err);
 void hf__db_leave(hf__db *db, hf__slot *slot, hf__batch *batch);

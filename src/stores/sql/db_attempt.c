@@ -30,6 +30,7 @@ typedef struct trying {
     hf__db_queue q;
     int          rounds;
     bool         fresh;  /* the claim joined in this call */
+    bool         called; /* it was told to ask */
     bool         missed; /* what it is to wait for went since the queue was read */
     uint64_t     rings;  /* when that was */
     int          status;
@@ -435,7 +436,7 @@ static next try_rounds(trying *t)
         if (t->status != HF_OK || granted)
             return t->status == HF_OK ? DONE : FAILED;
     }
-    if (was_called(t) && (take_place(t) || t->status != HF_OK))
+    if (t->called && (take_place(t) || t->status != HF_OK))
         return t->status == HF_OK ? DONE : FAILED;
     for (; t->rounds < ROUNDS_MOST && now > FAILED; t->rounds++) {
         if (now == LOOK_AGAIN && look(t, hf__mark_ticket(t->claim->mark)) &&
@@ -459,7 +460,9 @@ int hf__db_attempt(hf__db *db, hf_request *request)
     if (hf__claim_weight(claim) < 1 || hf__claim_weight(claim) > hf__claim_capacity(claim))
         return hf__fail(&request->err, HF_EINVALID, "a claim for %lld of %lld can never be granted",
                         (long long)hf__claim_weight(claim), (long long)hf__claim_capacity(claim));
-    t.status = hf__db_enter(db, number, request->deadline_us, &t.slot, &t.batch, &request->err);
+    t.called = was_called(&t); /* it goes before a crowd that only begins to wait */
+    t.status = (t.called ? hf__db_enter_first : hf__db_enter)(db, number, request->deadline_us, &t.slot, &t.batch,
+                                                              &request->err);
     if (t.status != HF_OK)
         return t.status;
     try_rounds(&t);
