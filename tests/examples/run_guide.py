@@ -264,6 +264,10 @@ def check_texts(pages):
     texts = {page: open(os.path.join(GUIDE, page)).read() for page in pages}
     for page, text in texts.items():
         yield from check_text(page, text, manual, header)
+    known = subprocess.run([HOLDFAST, "--version"], check=True, capture_output=True, text=True).stdout
+    for scheme in re.findall(r"`([a-z][a-z+-]+):(?:/[^`]*)?`", "".join(texts.values())):
+        if not re.search(rf"[ (]{re.escape(scheme)}[ )\n]", known):
+            yield f"the store {scheme}: is told of, and holdfast does not know it"
     for status in re.findall(r"(?m)^    (HF_\w+) = -?\d+,? +/\*", header[:header.index("hf_status_name")]):
         if f"`{status}`" not in texts["operation.md"]:
             yield f"operation.md: nothing is said of {status}"

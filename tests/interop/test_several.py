@@ -11,7 +11,7 @@ from conftest import milliseconds
 PAIRS = [("redisson", "holdfast"), ("holdfast", "redisson"), ("holdfast", "holdfast")]
 MAJORITY_KINDS = [("mutex", "mutex"), ("writer", "reader"), ("reader", "writer")]
 KINDS = MAJORITY_KINDS + [("fenced", "fenced"), ("fair", "fair"), ("semaphore:3:3", "semaphore:3:2")]
-SEVERAL = ["redlock", "sentinel"]
+SEVERAL = ["redlock", "sentinel", "cluster"]
 CASES = [(several, *kinds) for several in SEVERAL for kinds in (MAJORITY_KINDS if several == "redlock" else KINDS)]
 PLAIN_PEERS = ("node-redlock", "redsync")
 PLAIN_PAIRS = [pair for peer in PLAIN_PEERS for pair in (("holdfast", peer), (peer, "holdfast"))]
@@ -82,6 +82,16 @@ def test_turns(place, several):
              for i in range(3) for client in (one, other)]
     for loop in loops:
         assert loop.wait(LOOPS) == ["ok", str(ROUNDS), "0", "0"]
+
+
+@pytest.mark.parametrize("first,second", [("redisson", "holdfast"), ("holdfast", "redisson")])
+@pytest.mark.parametrize("kind", ["mutex", "fair", "writer"])
+def test_cluster_by_classic_messages(place, first, second, kind):
+    """Redisson that publishes by PUBLISH, as it does when it is told not to shard, and as its older versions do."""
+    at = place.world.arrangement("cluster")
+    clients = {"holdfast": place.client("holdfast", at=at)}
+    clients["redisson"] = place.client("redisson", at=at, query="?classic")
+    handed_over(place, clients[first].actor(), clients[second].actor(), kind, kind)
 
 
 @plain_pairs

@@ -2,6 +2,8 @@
 /* What a program sees of the store beside locking: descriptors, output, credentials, looking, breaking, and what a
  * hand-over costs at the server. */
 #include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,8 @@
 #include <unistd.h>
 
 #include "zookeeper/main.h"
+
+#include "stores/zookeeper/clib.h"
 
 /* Descriptors from 3 on that a program which is started would inherit. */
 static int inherited(void)
@@ -55,7 +59,8 @@ static void nothing_is_written_to_stderr(void **state)
     hf_lock    *lock;
     struct stat st;
 
-    zoo_set_debug_level(ZOO_LOG_LEVEL_INFO);
+    assert_true(hf__zk_clib_load());
+    hf__zk_c.zoo_set_debug_level(ZOO_LOG_LEVEL_INFO);
     dup2(file, 2);
     client = open_through("session=20000");
     lock = must_mutex(client, "quiet", NULL);
@@ -138,6 +143,174 @@ static void credentials(void **state)
     hf_free(second);
     must_close(mine);
     hf_close(wrong, 0);
+}
+
+/* ---- least rights ---- */
+
+#define ALICE "alice:uLxpHc/uhT86OXPoSjJTp1M8CJY=" /* digest of alice:s3cret */
+#define ADMIN "admin:x1nq8J5GOJVPY6zgzhtTtA9izLc=" /* and of admin:admin */
+#define LEAST (ZOO_PERM_CREATE | ZOO_PERM_DELETE | ZOO_PERM_READ)
+
+static char digest[] = "digest", alice[] = ALICE, admin[] = ADMIN;
+
+/* "/walled" is the administrator's alone; in the folder below it alice has `rights`. */
+static void make_folder(const char *folder, int32_t rights)
+{
+    struct ACL        wall[] = {{ZOO_PERM_ALL, {digest, admin}}}, inner[] = {wall[0], {rights, {digest, alice}}};
+    struct ACL_vector walls = {1, wall}, inners = {2, inner};
+    int               rc;
+
+    assert_int_equal(zoo_add_auth(raw, "digest", "admin:admin", 11, NULL, NULL), ZOK);
+    rc = zoo_create(raw, "/walled", "", 0, &walls, 0, NULL, 0);
+    assert_true(rc == ZOK || rc == ZNODEEXISTS);
+    assert_int_equal(zoo_create(raw, folder, "", 0, &inners, 0, NULL, 0), ZOK);
+}
+
+static hf_client *open_as_alice(const char *folder)
+{
+    hf_client *client;
+    hf_error   err;
+    char       url[200];
+
+    snprintf(url, sizeof url, "zookeeper://alice:s3cret@127.0.0.1:%d%s", server.port, folder);
+    if (hf_open(&client, url, NULL, &err) != HF_OK)
+        fail_msg("%s", err.text);
+    return client;
+}
+
+static bool find_danger(const hf_finding *finding, void *arg)
+{
+    *(bool *)arg = *(bool *)arg || finding->severity == HF_DANGER;
+    return true;
+}
+
+static bool any_entry(const hf_entry *entry, void *arg)
+{
+    (void)entry;
+    (void)arg;
+    return true;
+}
+
+/* Exactly the rights that docs/safety.md names are enough for everything, and the look from outside sees none. */
+static void least_rights_are_enough(void **state)
+{
+    (void)state;
+    make_folder("/walled/least", LEAST);
+    hf_client *client = open_as_alice("/walled/least"), *other = open_as_alice("/walled/least");
+    hf_lock   *locks[] = {must_mutex(client, "a/job", NULL), must_reader(client, "b/rw", NULL),
+                          must_writer(client, "b/rw2", NULL), must_semaphore(client, "c/permits", 2, NULL)};
+    hf_lock   *waits = must_mutex(other, "a/job", NULL);
+    acquirer   a;
+    int64_t    removed = 0;
+    bool       danger = false;
+
+    for (int i = 0; i < 4; i++)
+        must_acquire(locks[i], HF_NOWAIT);
+    assert_status(HF_OK, hf_renew(locks[0], 0, NULL));
+    acquirer_start(&a, waits, 20000, 0);
+    must_come_to(other, "a/job", 1, 1);
+    must_hold(other, NULL, 4, 1);
+    must_release(locks[0]);
+    acquirer_join(&a);
+    assert_status(HF_OK, a.released);
+    assert_status(HF_OK, hf_break(other, "b/rw", NULL, &removed, NULL));
+    assert_int_equal(removed, 1);
+    assert_status(HF_LOST, hf_release(locks[1], NULL));
+    must_release(locks[2]);
+    must_release(locks[3]);
+    assert_status(HF_OK, hf_check(client, find_danger, &danger, NULL));
+    assert_false(danger);
+    must_hold(other, NULL, 0, 0);
+    for (int i = 0; i < 4; i++)
+        hf_free(locks[i]);
+    hf_free(waits);
+    must_close(client);
+    must_close(other);
+}
+
+/* And each of them is needed. */
+static void less_than_the_least_rights_is_not_enough(void **state)
+{
+    (void)state;
+    make_folder("/walled/no-create", LEAST & ~ZOO_PERM_CREATE);
+    make_folder("/walled/no-read", LEAST & ~ZOO_PERM_READ);
+    make_folder("/walled/no-delete", LEAST & ~ZOO_PERM_DELETE);
+    hf_client *no_create = open_as_alice("/walled/no-create"), *no_read = open_as_alice("/walled/no-read");
+    hf_client *no_delete = open_as_alice("/walled/no-delete");
+    hf_lock   *lock = must_mutex(no_create, "job", NULL);
+    hf_error   err;
+    bool       danger = false;
+
+    assert_status(HF_EREFUSED, hf_acquire(lock, HF_NOWAIT, NULL, &err));
+    assert_non_null(strstr(err.text, "access list"));
+    assert_status(HF_EREFUSED, hf_list(no_read, NULL, any_entry, NULL, NULL));
+    assert_status(HF_OK, hf_check(no_delete, find_danger, &danger, NULL));
+    assert_true(danger);
+    hf_free(lock);
+    must_close(no_create);
+    must_close(no_read);
+    must_close(no_delete);
+}
+
+/* ---- one handle, many threads ---- */
+
+typedef struct shared {
+    hf_lock    *lock;
+    atomic_int  inside, failed, rounds;
+    atomic_bool full; /* the grant is handed to whoever takes it out of here, and he releases it */
+} shared;
+
+static void *take_turns(void *arg)
+{
+    shared *s = arg;
+
+    for (int i = 0; i < 60; i++) {
+        if (hf_acquire(s->lock, 20000, NULL, NULL) != HF_OK || atomic_fetch_add(&s->inside, 1) != 0)
+            atomic_fetch_add(&s->failed, 1);
+        atomic_fetch_sub(&s->inside, 1);
+        atomic_fetch_add(&s->rounds, 1);
+        atomic_store(&s->full, true);
+    }
+    return NULL;
+}
+
+static void *give_back(void *arg)
+{
+    shared *s = arg;
+
+    while (atomic_load(&s->rounds) < 180 || atomic_load(&s->full)) {
+        if (!atomic_exchange(&s->full, false)) {
+            sched_yield();
+            continue;
+        }
+        if (hf_release(s->lock, NULL) != HF_OK)
+            atomic_fetch_add(&s->failed, 1);
+    }
+    return NULL;
+}
+
+/* Z32: one thread releases a semaphore of one permit while others acquire it through the same handle: whatever was
+ * acquired can be released. */
+static void z32_released_by_one_thread_while_others_acquire(void **state)
+{
+    (void)state;
+    hf_client *client = open_directly("session=60000");
+    shared     s = {.lock = must_semaphore(client, "z32", 1, NULL)};
+    pthread_t  takers[3], giver;
+
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&takers[i], NULL, take_turns, &s), 0);
+    assert_int_equal(pthread_create(&giver, NULL, give_back, &s), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(takers[i], NULL);
+    pthread_join(giver, NULL);
+    assert_int_equal(atomic_load(&s.failed), 0);
+    assert_int_equal(atomic_load(&s.rounds), 180);
+    must_hold(client, "z32", 0, 0);
+    must_acquire(s.lock, HF_NOWAIT);
+    must_release(s.lock);
+    hf_free(s.lock);
+    must_close(client);
 }
 
 static void lost_note(hf_lock *lock, void *arg)
@@ -277,6 +450,9 @@ int main(void)
         cmocka_unit_test(nothing_is_written_to_stderr),
         cmocka_unit_test(urls),
         cmocka_unit_test(credentials),
+        cmocka_unit_test(least_rights_are_enough),
+        cmocka_unit_test(less_than_the_least_rights_is_not_enough),
+        cmocka_unit_test(z32_released_by_one_thread_while_others_acquire),
         cmocka_unit_test(asked_politely),
         cmocka_unit_test(a_hand_over_costs_the_same_for_few_and_many),
     };

@@ -166,8 +166,11 @@ int hf__link_fill(hf__link *link, int64_t until_us, hf_error *err)
         return hf__fail_sys(err, HF_EUNREACHABLE, (int)-got, "lost the connection to the %s %s", hf__link_kind(link),
                             link->where);
     status = link->tls != NULL ? feed_plain(link, link->in, (size_t)got, err) : feed(link, link->in, (size_t)got, err);
-    if (status < 0 && link->stage == HF__STAGE_OPEN)
-        status = err->status = HF_EUNREACHABLE; /* it was good before: the next connection will tell */
+    if (status < 0 && link->stage == HF__STAGE_OPEN) {
+        status = HF_EUNREACHABLE; /* it was good before: the next connection will tell */
+        if (err != NULL)
+            err->status = status;
+    }
     return status < 0 ? status : 1;
 }
 

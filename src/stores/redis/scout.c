@@ -91,8 +91,11 @@ static int take_view(hf__scout *scout, const redisReply *reply, hf_error *err)
 
 int hf__scout_ask_now(hf__scout *scout, int64_t deadline_us, hf_error *err)
 {
-    int status = HF_EUNREACHABLE;
+    hf_error why; /* the caller's may be NULL */
+    int      status = HF_EUNREACHABLE;
 
+    if (err == NULL)
+        err = &why;
     while (status == HF_EUNREACHABLE) {
         int64_t     until_us = hf__after_ms(hf__now_us(), 2 * PATIENCE_MS);
         redisReply *reply = hf__conn_talk(scout->conn, question, sizeof question - 1,

@@ -205,7 +205,8 @@ static void listed(hf__zk_op *op)
     int          rc = hf__zk_batch_rc(op);
     bool         whole = true;
 
-    if (hf__zk_is_lost(rc) || (rc != ZOK && !walk->everything)) {
+    /* Of all names those are left out that one may not read; but the first folder is all there is. */
+    if (hf__zk_is_lost(rc) || (rc != ZOK && (!walk->everything || walk->next == 0))) {
         hf__zk_op_fail_rc(op, rc);
         return;
     }
