@@ -360,8 +360,8 @@ void redis_kill(redis_server *s)
     s->pid = 0;
 }
 
-/* A stop is asked for by kill() and done a moment later: waits until it is. Of a server that is gone the pid is 0, which
- * would be the whole group of processes: other tests, too. */
+/* A stop is asked for by kill() and done a moment later: waits until it is. Of a server that is gone the pid is 0,
+ * which would be the whole group of processes: other tests, too. */
 void redis_stop(redis_server *s)
 {
     int how;
