@@ -239,6 +239,15 @@ static size_t give_row(MYSQL_RES *result, MYSQL_ROW row, hf__reply *reply)
     return bytes;
 }
 
+/* LAST_INSERT_ID(number) comes with the answer, without rows: it is given as one. */
+static void give_drawn(const hf__my_conn *conn, hf__reply *reply)
+{
+    hf__sql_value drawn = HF__NUMBER((int64_t)mysql_insert_id(conn->mysql));
+
+    if (drawn.number != 0 && reply->row != NULL)
+        reply->row(reply->arg, &drawn, 1);
+}
+
 /* The rows of one statement, as they come. */
 static int read_rows(hf__my_conn *conn, int64_t deadline_us, hf__reply *reply, size_t *bytes, hf_error *err)
 {
@@ -277,8 +286,10 @@ static int read_answers(hf__my_conn *conn, int64_t deadline_us, hf__reply *reply
             status = read_rows(conn, deadline_us, reply, &bytes, err);
             if (status != HF_OK)
                 return status;
-        } else if (reply->count < reply->room) {
-            reply->changed[reply->count] = (int64_t)mysql_affected_rows(conn->mysql);
+        } else {
+            give_drawn(conn, reply);
+            if (reply->count < reply->room)
+                reply->changed[reply->count] = (int64_t)mysql_affected_rows(conn->mysql);
         }
         reply->count++;
         if (!FINISHED(conn, mysql_next_result_start(&more, conn->mysql), deadline_us,
