@@ -157,6 +157,35 @@ static void the_missing_servers_come_to_know(void **state)
     must_close(b);
 }
 
+/* Servers that were silent, and not asked, when it was acquired: a renewal brings it to them, and the release knows. */
+static void what_a_renewal_brought_is_released(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"brought", "brought-2", "brought-3"};
+    hf_client               *client = open_durable();
+    hf_lock                 *locks[3], *first = must_mutex(client, "first", NULL);
+
+    for (int i = 0; i < 3; i++)
+        locks[i] = must_mutex(client, names[i], HF_OPTIONS(.lease_ms = LEASE_MS));
+    stop(3, 4);
+    must_acquire(first, HF_NOWAIT);
+    must_release(first);
+    sleep_ms(150); /* they owe an answer, and have been silent for long enough not to be asked */
+    for (int i = 0; i < 3; i++)
+        must_acquire(locks[i], HF_NOWAIT);
+    go_on(3, 4);
+    for (int i = 0; i < 3; i++)
+        await_holding(names[i], 5, 5000);
+    for (int i = 0; i < 3; i++)
+        must_release(locks[i]);
+    for (int i = 0; i < 3; i++)
+        await_holding(names[i], 0, LEASE_MS / 4);
+    for (int i = 0; i < 3; i++)
+        hf_free(locks[i]);
+    hf_free(first);
+    must_close(client);
+}
+
 static void await_lost(hf_lock *lock, int64_t wait_ms)
 {
     for (int64_t until_ms = now_ms() + wait_ms; hf_left(lock) > 0 && now_ms() < until_ms; sleep_ms(10))
@@ -452,12 +481,19 @@ static int clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_stopped_minority_is_not_waited_for), TEST(without_a_majority_nothing_is_granted),
-        TEST(the_missing_servers_come_to_know),     TEST(a_lost_minority_is_regained_and_a_lost_majority_is_told),
-        TEST(opening_is_refused_with_reasons),      TEST(other_kinds_are_refused_with_the_reason),
-        TEST(lost_answers_leave_nothing),           TEST(a_waiter_is_let_in_by_the_release),
-        TEST(many_who_want_it_all_get_in),          TEST(the_fence_of_a_majority_rises),
-        TEST(a_young_server_does_not_vote),         TEST(a_killed_minority_is_joined_when_it_is_back),
+        TEST(a_stopped_minority_is_not_waited_for),
+        TEST(without_a_majority_nothing_is_granted),
+        TEST(the_missing_servers_come_to_know),
+        TEST(a_lost_minority_is_regained_and_a_lost_majority_is_told),
+        TEST(what_a_renewal_brought_is_released),
+        TEST(opening_is_refused_with_reasons),
+        TEST(other_kinds_are_refused_with_the_reason),
+        TEST(lost_answers_leave_nothing),
+        TEST(a_waiter_is_let_in_by_the_release),
+        TEST(many_who_want_it_all_get_in),
+        TEST(the_fence_of_a_majority_rises),
+        TEST(a_young_server_does_not_vote),
+        TEST(a_killed_minority_is_joined_when_it_is_back),
     };
     return cmocka_run_group_tests_name("redlock", tests, begin, end);
 }

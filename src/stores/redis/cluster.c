@@ -56,7 +56,7 @@ static hf__peer *member_new(hf__cluster *cluster, const char *key, const hf__red
     return m;
 }
 
-/* Under the mutex: the one at this place, made where there is none. NULL: no memory. */
+/* Under the mutex: the one at this place, made where there is none. NULL: no memory, or the end has begun. */
 hf__peer *hf__peer_at(hf__cluster *cluster, const char *host, const char *port)
 {
     hf__redis_host place = {(char *)(uintptr_t)host, (char *)(uintptr_t)port};
@@ -65,7 +65,7 @@ hf__peer *hf__peer_at(hf__cluster *cluster, const char *host, const char *port)
 
     snprintf(key, sizeof key, "%.255s:%.8s", host, port);
     HASH_FIND_STR(cluster->members, key, m);
-    return m != NULL ? m : member_new(cluster, key, &place);
+    return m != NULL || atomic_load(&cluster->closing) ? m : member_new(cluster, key, &place);
 }
 
 hf__node *hf__peer_take(hf__peer *m)
@@ -290,6 +290,7 @@ static int64_t cluster_step(void *arg, struct pollfd *poll)
 void hf__cluster_watch(hf__cluster *cluster, int slot, const hf_claim *claim)
 {
     hf__node *node = hf__cluster_node(cluster, slot);
+    bool      moved;
 
     pthread_mutex_lock(&cluster->mutex);
     for (hf__peer *m = cluster->members; m != NULL; m = m->hh.next)
@@ -297,6 +298,11 @@ void hf__cluster_watch(hf__cluster *cluster, int slot, const hf_claim *claim)
             hf__news_unwatch(m->node.news, claim);
     pthread_mutex_unlock(&cluster->mutex);
     hf__news_watch_slot(node->news, claim, slot);
+    pthread_mutex_lock(&cluster->mutex);
+    moved = cluster->owner[slot] != (hf__peer *)node;
+    pthread_mutex_unlock(&cluster->mutex);
+    if (moved) /* meanwhile: who lost the slot was told before the claim was there to be told */
+        hf__news_slot_left(node->news, slot);
     hf__cluster_leave(cluster, node);
 }
 
@@ -367,7 +373,9 @@ void hf__cluster_end(hf__cluster *cluster)
 
     if (cluster == NULL)
         return;
+    pthread_mutex_lock(&cluster->mutex); /* from here on no node is added: what follows walks over them */
     atomic_store(&cluster->closing, true);
+    pthread_mutex_unlock(&cluster->mutex);
     hf__pump_remove(cluster->pump, &cluster->part);
     hf__fail(&err, HF_ECLOSED, "the client was closed");
     for (m = cluster->members; m != NULL; m = m->hh.next) {
@@ -377,6 +385,9 @@ void hf__cluster_end(hf__cluster *cluster)
     while (atomic_load(&cluster->inside) > 0)
         hf__socket_wait(-1, 0, hf__after_ms(hf__now_us(), 1));
     send_due(cluster, HF_NEVER_US);
+    for (m = cluster->members; m != NULL; m = m->hh.next)
+        hf__node_end(&m->node);
+    send_due(cluster, HF_NEVER_US); /* of those who looked before we closed, and were late to say so */
     for (m = cluster->members; m != NULL; m = m->hh.next)
         hf__node_finish(&m->node);
     hf__scout_close(&cluster->scout);

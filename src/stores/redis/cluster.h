@@ -8,8 +8,8 @@
  * A node lives as long as it has slots or somebody has it. What comes too early to be sent waits here (hf__trip). All
  * this is a part of the store's pump, and blocks nothing.
  *
- * Locks: cluster->mutex, for moments; never in a system call, and never with one of a connection or of news taken
- * inside, but for waking the pump.
+ * Locks: cluster->mutex, for moments, and never in a system call that blocks. The pump's and that of a node's news are
+ * taken under it; a connection's, whose driver may be telling of a doubt, is not. Doubts take no lock.
  */
 #ifndef HF_STORES_REDIS_CLUSTER_H
 #define HF_STORES_REDIS_CLUSTER_H

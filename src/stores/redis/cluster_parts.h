@@ -41,7 +41,7 @@ struct hf__cluster {
     int64_t         count; /* of members that there ever were */
 };
 
-/* Both under the mutex. The one at this place, made where there is none; NULL: no memory. */
+/* Both under the mutex. The one at this place, made where there is none; NULL: no memory, or closing. */
 hf__peer *hf__peer_at(hf__cluster *cluster, const char *host, const char *port);
 
 /* One more has it. */

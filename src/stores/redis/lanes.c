@@ -40,6 +40,15 @@ int hf__lanes_open(hf__lanes **made, const hf__redis_config *config, hf__at *at,
     return HF_OK;
 }
 
+/* Without the mutex: completions give lanes back. Nobody takes one any more. */
+void hf__lanes_end(hf__lanes *lanes)
+{
+    if (lanes == NULL)
+        return;
+    for (size_t i = 0; i < lanes->count; i++)
+        hf__conn_end(lanes->of[i].conn);
+}
+
 void hf__lanes_close(hf__lanes *lanes)
 {
     if (lanes == NULL)

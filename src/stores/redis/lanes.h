@@ -20,7 +20,10 @@ typedef struct hf__lanes hf__lanes;
 /* Connects to nothing yet. All that is given must outlive it. HF_OK, HF_EEXHAUSTED. */
 int  hf__lanes_open(hf__lanes **lanes, const hf__redis_config *config, hf__at *at, const hf_store_env *env,
                     hf__pump *pump, hf_error *err);
-void hf__lanes_close(hf__lanes *lanes); /* as hf__conn_free() of each. NULL is allowed */
+/* In two steps, as hf__conn_end() and hf__conn_free() of each: who is completed by the first may still give back. NULL
+ * is allowed. */
+void hf__lanes_end(hf__lanes *lanes);
+void hf__lanes_close(hf__lanes *lanes);
 
 /* One to be used, and to be given back when nothing that was sent on it stalls any more. NULL: no memory. It lives as
  * long as the lanes do. Does not block. */

@@ -248,10 +248,12 @@ void hf__news_slot_left(hf__news *news, int slot)
 
 void hf__news_number(hf__news *news, int64_t base)
 {
+    pthread_mutex_lock(&news->mutex); /* the pump steps it already */
     news->ears.base = news->ears.events = base;
     if (news->ears.refused_at > 0)
         news->ears.refused_at = base;
     atomic_store(&news->seen, base);
+    pthread_mutex_unlock(&news->mutex);
 }
 
 void hf__news_unwatch(hf__news *news, const hf_claim *claim)

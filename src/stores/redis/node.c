@@ -32,9 +32,18 @@ int hf__node_open(hf__node *node, const hf__redis_config *config, const hf_store
     return status;
 }
 
-/* News is closed first, since it posts, and looks at the connection; that completes what is under way. */
+/* A grant that is not confirmed is released over the connection, and its lane given back when that has ended: so lanes
+ * end before it, and are closed after. */
+void hf__node_end(hf__node *node)
+{
+    hf__lanes_end(node->lanes);
+    hf__conn_end(node->conn);
+}
+
+/* The last answers to attempts look at the news, and news at the connection. */
 void hf__node_finish(hf__node *node)
 {
+    hf__node_end(node);
     hf__news_close(node->news);
     hf__lanes_close(node->lanes);
     hf__conn_free(node->conn);

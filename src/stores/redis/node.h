@@ -30,9 +30,13 @@ typedef struct hf__node {
  * connected, which blocks until deadline_us at most; a place that moves (node->at.explain) is connected to by the first
  * command, which waits for it; so is any where deadline_us is 0. What is given must outlive it. On failure nothing is
  * left. */
-int  hf__node_make(hf__node *node, const hf__redis_host *hosts, size_t count, hf_error *err);
-int  hf__node_open(hf__node *node, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
-                   int64_t deadline_us, hf_error *err);
-void hf__node_finish(hf__node *node); /* of one that was made, or opened */
+int hf__node_make(hf__node *node, const hf__redis_host *hosts, size_t count, hf_error *err);
+int hf__node_open(hf__node *node, const hf__redis_config *config, const hf_store_env *env, hf__pump *pump,
+                  int64_t deadline_us, hf_error *err);
+
+/* In two steps, of one that was made, or opened. Ended, all that is pending is completed, and what comes then fails at
+ * once; where a completion may go to another node all are ended before one is finished. Finished, nothing is posted. */
+void hf__node_end(hf__node *node);
+void hf__node_finish(hf__node *node);
 
 #endif

@@ -64,7 +64,11 @@ void hf__conn_wake_finished(hf__conn *conn)
             if (count == WAKES || !atomic_load(follower->finished))
                 continue;
             hf__conn_unlist(conn, follower);
-            wakes[count++] = hf__waking_of(follower);
+            wakes[count] = hf__waking_of(follower);
+            if (wakes[count].fd >= 0) /* at once: when the mutex is free the descriptor may be closed, and another's */
+                hf__waking_do(wakes[count]);
+            else
+                count++;
             hf__park_tell(&follower->park, HF__FOLLOWER_FINISHED);
         }
         if (count == 0)
@@ -337,6 +341,11 @@ static bool take_answers(hf__conn *conn)
         count++;
     pthread_mutex_lock(&conn->mutex);
     conn->heard_us = hf__now_us();
+    if (conn->left) { /* meanwhile: they stay in doubt */
+        for (size_t i = 0; i < count; i++)
+            freeReplyObject(replies[i]);
+        return false;
+    }
     while (known < count && hf__pipeline_answered(&conn->queue, &commands[known]))
         known++;
     pthread_mutex_unlock(&conn->mutex);

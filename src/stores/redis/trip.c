@@ -43,6 +43,8 @@ static hf__command *asking_new(int64_t deadline_us)
 static void submit(hf__trip *trip, hf__command *before, bool driven)
 {
     hf__command *list[3], *asking = trip->asking ? asking_new(trip->command.deadline_us) : NULL;
+    hf__redis   *store = trip->store;
+    hf__node    *node = hf__redis_node_share(store, trip->node);
     size_t       count = 0;
 
     if (before != NULL)
@@ -50,7 +52,8 @@ static void submit(hf__trip *trip, hf__command *before, bool driven)
     if (asking != NULL)
         list[count++] = asking;
     list[count++] = &trip->command;
-    hf__conn_submit_all(trip->node->conn, list, count, driven);
+    hf__conn_submit_all(node->conn, list, count, driven); /* the trip, and what it had, may be gone then */
+    hf__redis_node_leave(store, node);
 }
 
 void hf__trip_begin(hf__trip *trip, hf__redis *store, const char *name, size_t name_len)

@@ -311,6 +311,14 @@ static bool is_worth_waiting(hf__round *round)
     return round->flight.store->fenced || hf__flight_may_linger(&round->flight);
 }
 
+/* Under the mutex. Two names of one server may both have granted before it was known that they are one. */
+static void void_doubles(hf__round *round)
+{
+    for (size_t i = 0; i < round->flight.store->count; i++)
+        if (round->votes[i] == HF__VOTE_GRANTED && atomic_load(&round->flight.store->servers[i].is_double))
+            round->votes[i] = HF__VOTE_VOID;
+}
+
 /* After an answer, or when all were asked. A release must not overtake an attempt that is still to be begun. */
 static void judge(hf__flight *flight)
 {
@@ -320,6 +328,7 @@ static void judge(hf__flight *flight)
     bool            raises = false;
 
     pthread_mutex_lock(&round->flight.mutex);
+    void_doubles(round);
     if (!round->over && !round->beginning)
         ruling = hf__votes_rule(round->votes, round->flight.store->count);
     if (ruling == HF__RULING_GRANTED && is_worth_waiting(round))

@@ -13,7 +13,7 @@
  *  the same connection. Neither leaves a tombstone, so the claim may try again; a server that refused keeps the claim
  *  in its line of waiters. The last release (the core's verb, or the end of a round that takes no place) does leave
  *  one, at each server that has not answered an attempt of this claim: claim->mark says which. What no server answers
- *  for, this store delivers later (debts.c).
+ *  for, this store delivers later (undo.c).
  *
  *
  * WHO VOTES

@@ -144,19 +144,33 @@ static void put_off(hf__round *round, size_t i)
     round->failed |= (uint16_t)(1u << i);
 }
 
+/* Servers that no attempt has asked for the claim, but a renewal may have: they were silent then, and speak now. Nobody
+ * waits for them, since a majority without them has said all that the verdict needs. */
+static void end_joins(const hf__round *round, uint16_t servers)
+{
+    for (size_t i = 0; i < round->flight.store->count; i++) {
+        hf__undo undo = what_to_do(round, i);
+        if (servers & 1u << i)
+            hf__undo_begin(&round->flight.store->servers[i], &round->claim, &undo, NULL, true);
+    }
+}
+
 void hf__redlock_release(hf__redlock *store, hf_request *request)
 {
     hf__round *round = hf__round_new(store, request, judge);
-    uint16_t   asked;
+    uint16_t   asked, joined;
 
     if (round == NULL)
         return;
     hf__waits_end(store, &round->claim.id);
     hf__redlock_renewed_end(store, &round->claim.id);
+    joined = 0;
     asked = round->mark.asked != 0 ? round->mark.asked : (uint16_t)((1u << store->count) - 1);
     for (size_t i = 0; i < store->count; i++) {
-        if ((asked & 1u << i) == 0)
+        if ((asked & 1u << i) == 0) {
+            joined |= (uint16_t)(atomic_load(&store->servers[i].silent) ? 0 : 1u << i);
             continue;
+        }
         if (is_full(round, i))
             put_off(round, i);
         else
@@ -170,6 +184,7 @@ void hf__redlock_release(hf__redlock *store, hf_request *request)
     pthread_mutex_lock(&round->flight.mutex);
     round->beginning = false;
     pthread_mutex_unlock(&round->flight.mutex);
+    end_joins(round, joined);
     judge(&round->flight);
     hf__flight_unref(&round->flight);
 }

@@ -90,6 +90,7 @@ static const char *said(const hf__round *round, size_t i, char *text, size_t siz
     case HF__VOTE_LATE:
         return "no answer yet";
     case HF__VOTE_VOID:
+        snprintf(text, size, "could not vote yet"); /* it may by now */
         hf__server_votes(&round->flight.store->servers[i], text, size);
         return text;
     default:

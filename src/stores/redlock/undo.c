@@ -93,6 +93,8 @@ static void send(hf__debt *debt)
     request->verb = HF_VERB_RELEASE;
     request->claim = &debt->claim;
     request->deadline_us = hf__after_ms(now_us, debt->server->store->patience_ms);
+    if (debt->round != NULL && debt->round->verb.deadline_us < request->deadline_us)
+        request->deadline_us = debt->round->verb.deadline_us; /* it is sent all the same, and waited for no longer */
     request->unanswered = debt->undo.unanswered_until_us > now_us;
     if (request->unanswered)
         request->not_after_us = hf__server_not_after_us(debt->server, debt->undo.unanswered_until_us);
