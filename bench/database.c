@@ -63,51 +63,69 @@ static hf_lock *mutex_open(hf_client *client, const char *name)
 
 /* ---- Uncontended ------------------------------------------------------------------------------------------------ */
 
-static double bare_pairs(void)
-{
-    int64_t begun_us = now_us(), until_us = begun_us + seconds * 1000000;
-    int     pairs = 0;
-    char    sql[100];
+#define ROUND 8 /* pairs that are timed as one */
+#define ROUNDS_MOST 20000
 
-    while (now_us() < until_us) {
-        snprintf(sql, sizeof sql, bare_insert, pairs);
-        bare_run(sql);
-        snprintf(sql, sizeof sql, bare_delete, pairs);
-        bare_run(sql);
-        pairs++;
-    }
-    return pairs * 1e6 / (double)(now_us() - begun_us);
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return x < y ? -1 : x > y;
 }
 
-static double lock_pairs(hf_lock *lock)
+static int64_t median(int64_t *values, int count)
 {
-    int64_t  begun_us = now_us(), until_us = begun_us + seconds * 1000000;
-    int      pairs = 0;
+    qsort(values, (size_t)count, sizeof values[0], by_value);
+    return values[count / 2];
+}
+
+static void bare_pairs(void)
+{
+    static int id;
+    char       sql[100];
+
+    for (int i = 0; i < ROUND; i++) {
+        snprintf(sql, sizeof sql, bare_insert, ++id);
+        bare_run(sql);
+        snprintf(sql, sizeof sql, bare_delete, id);
+        bare_run(sql);
+    }
+}
+
+static void lock_pairs(hf_lock *lock)
+{
     hf_error err;
 
-    while (now_us() < until_us) {
+    for (int i = 0; i < ROUND; i++) {
         must(hf_acquire(lock, HF_NOWAIT, NULL, &err), &err, "acquire");
         must(hf_release(lock, &err), &err, "release");
-        pairs++;
     }
-    return pairs * 1e6 / (double)(now_us() - begun_us);
 }
 
-/* In turns, so that the machine's other work falls on both. */
+/* In turns of a few milliseconds, and medians of them, so that the machine's other work falls on both. */
 static void uncontended(void)
 {
-    hf_client *client = client_open();
-    hf_lock   *lock = mutex_open(client, "bench/pairs");
-    double     bare = 0, ours = 0;
+    static int64_t bare_us[ROUNDS_MOST], ours_us[ROUNDS_MOST];
+    hf_client     *client = client_open();
+    hf_lock       *lock = mutex_open(client, "bench/pairs");
+    int64_t        until_us = now_us() + 2 * seconds * 1000000, begun_us;
+    double         bare, ours;
+    int            rounds = 0;
 
     lock_pairs(lock);
-    for (int i = 0; i < 3; i++) {
-        bare += bare_pairs() / 3;
-        ours += lock_pairs(lock) / 3;
+    for (; rounds < ROUNDS_MOST && now_us() < until_us; rounds++) {
+        begun_us = now_us();
+        bare_pairs();
+        bare_us[rounds] = now_us() - begun_us;
+        begun_us = now_us();
+        lock_pairs(lock);
+        ours_us[rounds] = now_us() - begun_us;
     }
-    printf("  %-58s %10.0f /s\n", "bare INSERT and DELETE", bare);
-    printf("  %-58s %10.0f /s\n", "acquire and release, uncontended", ours);
-    printf("  %-58s %10.2f   to reach: 0.60\n", "  ratio", ours / bare);
+    bare = (double)median(bare_us, rounds) / ROUND;
+    ours = (double)median(ours_us, rounds) / ROUND;
+    printf("  %-58s %10.0f us\n", "bare INSERT and DELETE (median)", bare);
+    printf("  %-58s %10.0f us\n", "acquire and release, uncontended (median)", ours);
+    printf("  %-58s %10.2f   to reach: 0.60\n", "  ratio", bare / ours);
     hf_free(lock);
     hf_close(client, 1000);
 }
@@ -119,22 +137,30 @@ typedef struct relay {
     atomic_int    turn;
     atomic_llong  released_us;
     int64_t       took_us[HANDOVERS];
-    int           mine;
+    bool          measures; /* the bare times too, in the same minutes */
+    int64_t       trip_us[HANDOVERS], commit_us[HANDOVERS];
     struct relay *other;
 } relay;
-
-static int by_value(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
 
 static void nap(int ms)
 {
     struct timespec ts = {.tv_nsec = ms * 1000000L};
 
     nanosleep(&ts, NULL);
+}
+
+static void bare_times(int64_t *trip_us, int64_t *commit_us)
+{
+    static int id = -1;
+    char       sql[100];
+    int64_t    begun_us = now_us();
+
+    bare_run("SELECT 1");
+    *trip_us = now_us() - begun_us;
+    snprintf(sql, sizeof sql, bare_insert, --id);
+    begun_us = now_us();
+    bare_run(sql);
+    *commit_us = now_us() - begun_us;
 }
 
 /* Both take the lock in turns: whoever waits gets it when the other releases. */
@@ -146,54 +172,36 @@ static void *relay_run(void *arg)
         must(hf_acquire(r->lock, 60000, NULL, NULL), NULL, "acquire");
         r->took_us[i] = now_us() - atomic_load(&r->other->released_us);
         nap(15); /* the other is back in its wait */
+        if (r->measures)
+            bare_times(&r->trip_us[i], &r->commit_us[i]);
         atomic_store(&r->released_us, now_us());
         must(hf_release(r->lock, NULL), NULL, "release");
     }
     return NULL;
 }
 
-static int64_t median(int64_t *values, int count)
-{
-    qsort(values, (size_t)count, sizeof values[0], by_value);
-    return values[count / 2];
-}
-
-static void bare_times(int64_t *trip_us, int64_t *commit_us)
-{
-    int64_t trips[HANDOVERS], commits[HANDOVERS], begun_us;
-    char    sql[100];
-
-    for (int i = 0; i < HANDOVERS; i++) {
-        begun_us = now_us();
-        bare_run("SELECT 1");
-        trips[i] = now_us() - begun_us;
-        snprintf(sql, sizeof sql, bare_insert, -1 - i);
-        begun_us = now_us();
-        bare_run(sql);
-        commits[i] = now_us() - begun_us;
-    }
-    *trip_us = median(trips, HANDOVERS);
-    *commit_us = median(commits, HANDOVERS);
-}
-
 static void handover(void)
 {
-    hf_client *a = client_open(), *b = client_open();
-    relay      one = {.lock = mutex_open(a, "bench/relay")}, two = {.lock = mutex_open(b, "bench/relay")};
-    pthread_t  thread;
-    int64_t    trip_us, commit_us;
+    static relay one, two;
+    hf_client   *a = client_open(), *b = client_open();
+    pthread_t    thread;
+    int64_t      trip_us, commit_us;
 
+    one.lock = mutex_open(a, "bench/relay");
+    two.lock = mutex_open(b, "bench/relay");
+    one.measures = true;
     one.other = &two;
     two.other = &one;
-    bare_times(&trip_us, &commit_us);
     pthread_create(&thread, NULL, relay_run, &two);
     relay_run(&one);
     pthread_join(thread, NULL);
+    trip_us = median(one.trip_us, HANDOVERS);
+    commit_us = median(one.commit_us, HANDOVERS);
     printf("  %-58s %10lld us\n", "a bare trip (median)", (long long)trip_us);
     printf("  %-58s %10lld us\n", "a bare trip with a commit", (long long)commit_us);
     printf("  %-58s %10lld us   to reach: release's own commit, 3 trips, 1 commit: %lld\n",
            "from the begin of a release to the next one's enter",
-           (long long)median(one.took_us + HANDOVERS / 4, HANDOVERS / 2),
+           (long long)median(two.took_us + HANDOVERS / 4, HANDOVERS / 2),
            (long long)(commit_us + 3 * trip_us + commit_us));
     hf_close(a, 1000);
     hf_close(b, 1000);
@@ -227,28 +235,36 @@ static void *crowd_run(void *arg)
     return NULL;
 }
 
+/* Counted when all are connected and at it. */
 static void crowd_of(int threads, int names)
 {
     hf_client  *clients[CLIENTS];
     crowd       all[CROWD];
     pthread_t   ids[CROWD];
     atomic_long entered = 0;
-    int64_t     statements = bare_run(bare_statements), deadlocks = bare_run(bare_deadlocks), begun_us;
+    int64_t     statements, deadlocks = bare_run(bare_deadlocks), begun_us = now_us() + 1500000, first;
 
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = client_open();
-    begun_us = now_us();
     for (int i = 0; i < threads; i++) {
         all[i] = (crowd){clients[i % CLIENTS], names, i / CLIENTS, begun_us + 2 * seconds * 1000000, &entered};
         pthread_create(&ids[i], NULL, crowd_run, &all[i]);
     }
+    while (now_us() < begun_us)
+        nap(10);
+    statements = bare_run(bare_statements);
+    first = atomic_load(&entered);
+    begun_us = now_us();
+    for (int i = 0; i < 4 * seconds; i++)
+        nap(450);
+    statements = bare_run(bare_statements) - statements - 1;
+    first = atomic_load(&entered) - first;
+    printf("  %2d threads of %d clients on %d name%-22s %10.0f acquires/s\n", threads, CLIENTS, names,
+           names > 1 ? "s:" : ":", (double)first * 1e6 / (double)(now_us() - begun_us));
     for (int i = 0; i < threads; i++)
         pthread_join(ids[i], NULL);
-    printf("  %2d threads of %d clients on %d name%-22s %10.0f acquires/s\n", threads, CLIENTS, names,
-           names > 1 ? "s:" : ":", (double)entered * 1e6 / (double)(now_us() - begun_us));
-    statements = bare_run(bare_statements) - statements;
     printf("  %-58s %10.1f   to reach: 10\n", "  statements per acquire and release",
-           (double)statements / (double)entered);
+           (double)statements / (double)(first > 0 ? first : 1));
     printf("  %-58s %10lld   to reach: 0\n", "  deadlocks", (long long)(bare_run(bare_deadlocks) - deadlocks));
     for (int i = 0; i < CLIENTS; i++)
         hf_close(clients[i], 1000);

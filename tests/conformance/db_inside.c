@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What only a store on a database server has to show: what comes late is refused, what is idle is swept, and fences
- * rise beyond that; names as bytes.
+ * rise beyond that; when a name is said to be idle; names as bytes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -99,6 +99,103 @@ static void an_attempt_after_its_time(void **state)
     assert_holds(b, "late:time", 0, 0);
 }
 
+static int64_t idle_names(void)
+{
+    return count(b, "SELECT COUNT(*) FROM holdfast_lock WHERE idle=1");
+}
+
+/* A name's row says that nobody is there only while nobody is, and then the short way is taken; what may come late
+ * forbids it. */
+static void what_the_idle_row_says(void **state)
+{
+    const char *name = "idle:row";
+    hf_claim    one = claim_first(&kind_mutex, name), two = claim_first(&kind_mutex, name);
+    int64_t     before = idle_names(), fence = 0;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) { /* the long way at first, then the short one */
+        int64_t next = must_grant(a, &one);
+        assert_true(next > fence);
+        fence = next;
+        assert_int_equal(idle_names(), before);
+        assert_holds(b, name, 1, 0);
+        assert_true(release(a, &one).found);
+        assert_int_equal(idle_names(), before + 1);
+        assert_holds(b, name, 0, 0);
+        one = claim_new_id(one);
+    }
+    must_grant(a, &one); /* the short way, and somebody comes after it */
+    must_wait(b, &two);
+    assert_true(release(a, &one).found);
+    assert_int_equal(idle_names(), before);
+    assert_true(must_grant(b, &two) > fence);
+    assert_true(release(b, &two).found);
+    assert_int_equal(idle_names(), before);
+    assert_holds(b, name, 0, 0);
+}
+
+static void a_tombstone_is_not_idle(void **state)
+{
+    const char *name = "idle:stone";
+    hf_claim    one = claim_first(&kind_mutex, name), two = claim_first(&kind_mutex, name);
+    hf_request  gone = {.verb = HF_VERB_RELEASE, .claim = &one, .unanswered = true};
+    hf_request  late = {.verb = HF_VERB_ATTEMPT, .claim = &one, .queue = true};
+    int64_t     before = idle_names();
+
+    (void)state;
+    must_grant(a, &two);
+    release(a, &two);
+    assert_int_equal(idle_names(), before + 1);
+    say(a, &gone);
+    assert_int_equal(gone.status, HF_OK);
+    assert_int_equal(idle_names(), before);
+    two = claim_new_id(two);
+    must_grant(a, &two); /* beside the tombstone: the name may not be said to be idle after it */
+    release(a, &two);
+    assert_int_equal(idle_names(), before);
+    late.not_after_us = gone.not_after_us;
+    say(a, &late);
+    assert_int_equal(late.status, HF_EUNREACHABLE);
+    assert_holds(b, name, 0, 0);
+}
+
+/* Asked again with its answer lost, granted on the short way: its own grant is found, with the same fence. */
+static void a_lost_answer_of_the_short_way(void **state)
+{
+    hf_claim one = claim_first(&kind_mutex, "idle:lost");
+    int64_t  fence;
+
+    (void)state;
+    must_grant(a, &one);
+    release(a, &one);
+    one = claim_new_id(one);
+    fence = must_grant(a, &one);
+    one.mark = 0;
+    assert_int_equal(must_grant(a, &one), fence);
+    assert_holds(b, "idle:lost", 1, 0);
+    assert_true(release(a, &one).found);
+    assert_holds(b, "idle:lost", 0, 0);
+}
+
+/* The row of one that expired is not left behind by a release on the short way. */
+static void an_expired_one_leaves_no_row(void **state)
+{
+    hf_claim one = claim_first(&kind_mutex, "idle:expired");
+    int64_t  rows = count(b, "SELECT COUNT(*) FROM holdfast_claim"), before;
+
+    (void)state;
+    must_grant(a, &one);
+    release(a, &one);
+    before = idle_names();
+    one = claim_new_id(one);
+    one.lease_ms = SHORT_MS;
+    must_grant(a, &one);
+    sleep_ms(2 * SHORT_MS);
+    assert_false(release(a, &one).found);
+    assert_int_equal(count(b, "SELECT COUNT(*) FROM holdfast_claim"), rows);
+    assert_int_equal(idle_names(), before - 1);
+}
+
 static void the_sweep_takes_what_is_idle(void **state)
 {
     hf_claim held = claim_first(&kind_mutex, "sweep:held"), idle = claim_first(&kind_mutex, "sweep:idle"), more;
@@ -182,6 +279,10 @@ int db_inside_run(const hf_store_ops *ops, const char *url)
         cmocka_unit_test(an_attempt_after_its_release),
         cmocka_unit_test(a_release_in_doubt_leaves_nothing),
         cmocka_unit_test(an_attempt_after_its_time),
+        cmocka_unit_test(what_the_idle_row_says),
+        cmocka_unit_test(a_tombstone_is_not_idle),
+        cmocka_unit_test(a_lost_answer_of_the_short_way),
+        cmocka_unit_test(an_expired_one_leaves_no_row),
         cmocka_unit_test(the_sweep_takes_what_is_idle),
         cmocka_unit_test(names_are_bytes),
     };

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "db_bed.h"
+#include "lib/proxy.h"
 
 static char folder[2048];
 
@@ -215,6 +216,34 @@ static void clients_show_their_own(void **state)
     db_must_work(tls_url("strict", "ca.pem", client_cert("client.pem", "client.key")), "tls");
 }
 
+/* A connection that ends while it is being made secure: a server that is out of reach, and not one that refuses. */
+static void an_end_in_the_middle_is_an_end(void **state)
+{
+    char       upstream[32], ports[2][16], url[5000];
+    proxy     *way;
+    hf_client *client;
+    hf_error   err;
+
+    (void)state;
+    server_cert(&server, "good");
+    snprintf(upstream, sizeof upstream, "127.0.0.1:%d", server.port);
+    way = proxy_start(upstream);
+    snprintf(ports[0], sizeof ports[0], ":%d/", server.port);
+    snprintf(ports[1], sizeof ports[1], ":%d/", proxy_port(way));
+    const char *direct = tls_url("secure", "ca.pem", ""), *at = strstr(direct, ports[0]);
+    assert_non_null(at);
+    snprintf(url, sizeof url, "%.*s%s%s", (int)(at - direct), direct, ports[1], at + strlen(ports[0]));
+    for (int bytes = 0; bytes <= 1000; bytes += 125) {
+        proxy_rule cut = {.way = PROXY_DOWN, .what = PROXY_CUT, .bytes = bytes, .end = bytes % 2};
+        int        rule = proxy_add(way, &cut);
+        int        status = hf_open(&client, url, HF_CLIENT_OPTIONS(.server_timeout_ms = 1000), &err);
+        proxy_remove(way, rule);
+        assert_status_err(HF_EUNREACHABLE, status, &err);
+    }
+    db_must_work(url, "tls"); /* the control: without cuts it works */
+    proxy_end(way);
+}
+
 /* Plain to who wants TLS, and TLS to a server that has none. */
 static void nothing_falls_back(void **state)
 {
@@ -232,9 +261,8 @@ static void nothing_falls_back(void **state)
 int db_tls_group(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_certificate_is_taken),
-        cmocka_unit_test(what_is_wrong_is_refused),
-        cmocka_unit_test(clients_show_their_own),
+        cmocka_unit_test(a_good_certificate_is_taken), cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(clients_show_their_own),      cmocka_unit_test(an_end_in_the_middle_is_an_end),
         cmocka_unit_test(nothing_falls_back),
     };
 

@@ -68,6 +68,11 @@ int torture_counter(const torture_plan *plan, int i)
     return guarded_open(path);
 }
 
+static bool is_fenceless(const torture_plan *plan)
+{
+    return plan->servers > 0 && !plan->fences;
+}
+
 bool torture_has(const torture_plan *plan, int i)
 {
     return plan->servers == 0 || (names[i].kind != NAME_FAIR && names[i].kind != NAME_SEMAPHORE);
@@ -130,6 +135,14 @@ static void undue(worker *w, const char *what, int status)
     fprintf(stderr, "undue: %s: %s\n", what, hf_status_name(status));
 }
 
+/* Where nothing in the run is a reason to refuse, $TORTURE_NO_REFUSALS says so. */
+static void refused(worker *w, const hf_error *err)
+{
+    fprintf(stderr, "refused: %s\n", err->text);
+    if (getenv("TORTURE_NO_REFUSALS") != NULL)
+        undue(w, "a refusal", HF_EREFUSED);
+}
+
 /* The lock left out: everybody is let in at once, for a lease. */
 static int64_t left_of(worker *w, const hold *h)
 {
@@ -180,7 +193,7 @@ static void hold_begin(worker *w, hold *h, hf_lock *lock, int name, int mode, co
                         .lease_ms = grant->lease_ms,
                         .votes = grant->votes,
                         .servers = w->plan->servers,
-                        .value = flags};
+                        .value = flags | (is_fenceless(w->plan) ? RECORD_FENCELESS : 0)};
 }
 
 static void hold_enter(worker *w, hold *h)
@@ -209,8 +222,11 @@ static void fail_record(worker *w, int name, int status)
 
 static void release(worker *w, hold *h)
 {
-    int status = w->plan->control ? HF_OK : hf_release(h->lock, NULL);
+    hf_error err;
+    int      status = w->plan->control ? HF_OK : hf_release(h->lock, &err);
 
+    if (status == HF_EREFUSED)
+        refused(w, &err);
     if (status == HF_LOST && !h->lost) {
         record lost = {.type = RECORD_LOST, .pid = getpid(), .grant = h->enter.grant, .at_us = now_us()};
         record_write(w->log, &lost);
@@ -280,7 +296,7 @@ static void use(worker *w, hold *h)
         reenter(w, h);
     if (!exclusive || look(w, h) == 0)
         return;
-    if (w->plan->servers > 0 && !w->plan->fences)
+    if (is_fenceless(w->plan))
         fine = fine && guarded_write_until(fd, h->deadline_us, value + 1);
     else
         fine = fine && guarded_write(fd, h->enter.fence, value + 1);
@@ -299,13 +315,16 @@ static int64_t wait_of(worker *w)
 
 static int acquire(worker *w, hf_lock *lock, int name, hf_grant *grant)
 {
-    int64_t wait_ms = wait_of(w);
+    int64_t  wait_ms = wait_of(w);
+    hf_error err;
 
     if (w->plan->control) {
         *grant = (hf_grant){.lease_ms = w->plan->lease_ms, .left_ms = w->plan->lease_ms, .level = 1};
         return HF_OK;
     }
-    int status = hf_acquire(lock, wait_ms, grant, NULL);
+    int status = hf_acquire(lock, wait_ms, grant, &err);
+    if (status == HF_EREFUSED)
+        refused(w, &err);
     if (status == HF_BUSY) {
         record r = {.type = RECORD_BUSY, .pid = getpid(), .name = name, .at_us = now_us()};
         record_write(w->log, &r);

@@ -123,6 +123,11 @@ netbox *netbox_start(int hosts)
 
     if (!box || hosts > NETBOX_HOSTS)
         return NULL;
+    if (!ip_run(-1, "")) { /* before it is too late: the new namespace has nothing, not even a loopback */
+        fprintf(stderr, "netbox: no ip(8)\n");
+        free(box);
+        return NULL;
+    }
     if (!leave()) {
         fprintf(stderr, "netbox: no network namespace: %s\n", strerror(errno));
         free(box);

@@ -19,6 +19,8 @@
 /* Of a call of the client library that waits for its socket; TLS needs more than the library's default. */
 #define STACK_SIZE ((size_t)256 << 10)
 
+#define TLS_FAILED 2026
+
 /* ---- Descriptors and forks -------------------------------------------------------------------------------------- */
 
 /* The library's sockets are not close-on-exec from the start. A fork waits until a new one is. */
@@ -152,16 +154,26 @@ static hf__trouble trouble_of(unsigned number)
     case 1792:
     case 1836:
         return HF__TROUBLE_LOST;
-    case 2026: /* TLS */
-        return HF__TROUBLE_REFUSED;
     default:
         return (number >= 2000 && number < 3000) || number >= 5000 ? HF__TROUBLE_LOST : HF__TROUBLE_REFUSED;
     }
 }
 
-static const char *advice(unsigned number)
+/* A failure of TLS is a refusal where a certificate, a key or the lack of it is to blame, for which the library has
+ * words and no numbers; else the connection ended in the middle of it. */
+static hf__trouble trouble_with(unsigned number, const char *text)
 {
-    switch (trouble_of(number)) {
+    static const char *const words[] = {"certificate", "key", "SSL is required", " alert "};
+
+    for (size_t i = 0; number == TLS_FAILED && i < sizeof words / sizeof words[0]; i++)
+        if (strstr(text, words[i]) != NULL)
+            return HF__TROUBLE_REFUSED;
+    return trouble_of(number);
+}
+
+static const char *advice(unsigned number, hf__trouble trouble)
+{
+    switch (trouble) {
     case HF__TROUBLE_AGAIN:
         return "somebody else holds its row";
     case HF__TROUBLE_ABSENT:
@@ -177,13 +189,13 @@ static const char *advice(unsigned number)
 int hf__my_fail(hf__my_conn *conn, hf__reply *reply, hf_error *err)
 {
     unsigned    number = mysql_errno(conn->mysql);
-    hf__trouble trouble = trouble_of(number);
+    hf__trouble trouble = trouble_with(number, mysql_error(conn->mysql));
     int         status = trouble == HF__TROUBLE_AGAIN || trouble == HF__TROUBLE_LOST ? HF_EUNREACHABLE : HF_EREFUSED;
 
     if (reply != NULL)
         reply->trouble = trouble;
     hf__fail(err, status, "the lock database %s: %.200s (MySQL %u); %s", conn->target->url, mysql_error(conn->mysql),
-             number, advice(number));
+             number, advice(number, trouble));
     if (err != NULL)
         err->sys = (int)number;
     return status;
@@ -227,6 +239,15 @@ static size_t give_row(MYSQL_RES *result, MYSQL_ROW row, hf__reply *reply)
     return bytes;
 }
 
+/* LAST_INSERT_ID(number) comes with the answer, without rows: it is given as one. */
+static void give_drawn(const hf__my_conn *conn, hf__reply *reply)
+{
+    hf__sql_value drawn = HF__NUMBER((int64_t)mysql_insert_id(conn->mysql));
+
+    if (drawn.number != 0 && reply->row != NULL)
+        reply->row(reply->arg, &drawn, 1);
+}
+
 /* The rows of one statement, as they come. */
 static int read_rows(hf__my_conn *conn, int64_t deadline_us, hf__reply *reply, size_t *bytes, hf_error *err)
 {
@@ -265,8 +286,10 @@ static int read_answers(hf__my_conn *conn, int64_t deadline_us, hf__reply *reply
             status = read_rows(conn, deadline_us, reply, &bytes, err);
             if (status != HF_OK)
                 return status;
-        } else if (reply->count < reply->room) {
-            reply->changed[reply->count] = (int64_t)mysql_affected_rows(conn->mysql);
+        } else {
+            give_drawn(conn, reply);
+            if (reply->count < reply->room)
+                reply->changed[reply->count] = (int64_t)mysql_affected_rows(conn->mysql);
         }
         reply->count++;
         if (!FINISHED(conn, mysql_next_result_start(&more, conn->mysql), deadline_us,

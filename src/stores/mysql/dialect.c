@@ -14,7 +14,8 @@
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS holdfast_lock (\n"
     "  name VARBINARY(1024) NOT NULL PRIMARY KEY COMMENT 'bytes, compared as such',\n"
-    "  tail BIGINT NOT NULL COMMENT 'the last ticket: it only rises'\n"
+    "  tail BIGINT NOT NULL COMMENT 'the last ticket: it only rises',\n"
+    "  idle TINYINT NOT NULL DEFAULT 0 COMMENT '1: the name has no row in holdfast_claim'\n"
     ") ENGINE=InnoDB ROW_FORMAT=DYNAMIC;\n"
     "CREATE TABLE IF NOT EXISTS holdfast_claim (\n"
     "  name VARBINARY(1024) NOT NULL,\n"
@@ -67,16 +68,23 @@ static const char view[] =
 #define MINE "name=?1 AND (?2=0 OR ticket=?2) AND id=?3"
 #define LIVES "expires_us>" NOW " AND mode<>0 AND client<>" NOBODY
 
+#define CLAIM_COLUMNS                                                                                                  \
+    "(name,ticket,id,kind,mode,capacity,weight,expires_us,queued_us,entered_us,client,bell,host,program,note,pid)"
+
 /* ROW_COUNT() is that of the statement before: without a ticket, since the name had no row yet, nobody joins, although
  * another may have made the row in between. */
 #define JOIN(bell)                                                                                                     \
-    "INSERT INTO holdfast_claim "                                                                                      \
-    "(name,ticket,id,kind,mode,capacity,weight,expires_us,queued_us,entered_us,client,bell,"                           \
-    "host,program,note,pid)"                                                                                           \
-    " SELECT ?1,l.tail,?2,?3,?4,?5,?6," NOW "+?7," NOW ",CASE WHEN s.taken+?6<=?5 THEN " NOW " ELSE 0 END,?8," bell    \
+    "INSERT INTO holdfast_claim " CLAIM_COLUMNS " SELECT ?1,l.tail,?2,?3,?4,?5,?6," NOW "+?7," NOW                     \
+    ",CASE WHEN s.taken+?6<=?5 THEN " NOW " ELSE 0 END,?8," bell                                                       \
     ",?9,?10,?11,?12 FROM holdfast_lock l,(SELECT COALESCE(SUM(weight),0) AS taken,COALESCE(SUM(id=?2),0) AS mine,"    \
     "COALESCE(SUM(weight>0 AND (kind<>?3 OR capacity<>?5)),0) AS others FROM holdfast_claim WHERE name=?1) s"          \
     " WHERE l.name=?1 AND ROW_COUNT()=1 AND s.mine=0 AND s.others=0 AND " NOW "<=?13 AND (?14=1 OR s.taken+?6<=?5)"
+
+/* LAST_INSERT_ID() is the ticket. */
+#define SOLE_JOIN(bell)                                                                                                \
+    "INSERT INTO holdfast_claim " CLAIM_COLUMNS " SELECT ?1,LAST_INSERT_ID(),?2,?3,?4,?5,?6," NOW                      \
+    "+?7,LAST_INSERT_ID(),LAST_INSERT_ID(),?8," bell ",?9,?10,?11,?12 FROM DUAL"                                       \
+    " WHERE ROW_COUNT()=1 AND LAST_INSERT_ID()<=?13"
 
 static const char *const statements[HF__DB_STATEMENTS] = {
     [HF__DB_CLOCK] = "SELECT " NOW,
@@ -85,9 +93,16 @@ static const char *const statements[HF__DB_STATEMENTS] = {
     /* The floor is read under a lock, so that no sweep raises it and removes the row in between. */
     [HF__DB_ANCHOR] = "INSERT IGNORE INTO holdfast_lock (name,tail) SELECT ?1,floor FROM holdfast_meta WHERE id=1"
                       " LOCK IN SHARE MODE",
-    [HF__DB_TICKET] = "UPDATE holdfast_lock SET tail=GREATEST(tail+1," NOW ") WHERE name=?1",
+    [HF__DB_TICKET] = "UPDATE holdfast_lock SET tail=GREATEST(tail+1," NOW "),idle=0 WHERE name=?1",
     [HF__DB_JOIN] = JOIN("0"),
     [HF__DB_JOIN_BELL] = JOIN("COALESCE(GET_LOCK(?15,0),0)"),
+    [HF__DB_SOLE_TICKET] = "UPDATE holdfast_lock SET tail=LAST_INSERT_ID(GREATEST(tail+1," NOW ")),idle=0"
+                           " WHERE name=?1 AND idle=1",
+    [HF__DB_SOLE_JOIN] = SOLE_JOIN("0"),
+    [HF__DB_SOLE_JOIN_BELL] = SOLE_JOIN("COALESCE(GET_LOCK(?15,0),0)"),
+    [HF__DB_SOLE_LEAVE] =
+        "DELETE FROM holdfast_claim WHERE name=?1 AND ticket=?2 AND id=?3 AND mode<>0 AND expires_us>" NOW,
+    [HF__DB_SOLE_IDLE] = "UPDATE holdfast_lock SET idle=1 WHERE ROW_COUNT()=1 AND name=?1 AND tail=?2",
     [HF__DB_QUEUE] = QUEUE(""),
     [HF__DB_AHEAD] = QUEUE(" AND c.ticket<=?2"),
     [HF__DB_REAP] = "DELETE FROM holdfast_claim WHERE name=?1 AND expires_us<=" NOW,
@@ -107,9 +122,8 @@ static const char *const statements[HF__DB_STATEMENTS] = {
                     " AND mode<>0 AND expires_us>" NOW,
     [HF__DB_SHARE] = "UPDATE holdfast_claim SET mode=2,weight=1,bell=0 WHERE " MINE " AND mode<>0 AND expires_us>" NOW,
     [HF__DB_TOMBSTONE] =
-        "INSERT INTO holdfast_claim "
-        "(name,ticket,id,kind,mode,capacity,weight,expires_us,queued_us,entered_us,client,bell,"
-        "host,program,note,pid) SELECT ?1,l.tail,?2,0,0,1,0,?3," NOW "," NOW "," NOBODY ",0,'','','',0"
+        "INSERT INTO holdfast_claim " CLAIM_COLUMNS " SELECT ?1,l.tail,?2,0,0,1,0,?3," NOW "," NOW "," NOBODY
+        ",0,'','','',0"
         " FROM holdfast_lock l WHERE l.name=?1 AND NOT EXISTS (SELECT 1 FROM holdfast_claim WHERE name=?1 AND id=?2)",
     [HF__DB_RING] = "DO 0",
     [HF__DB_UNBELL] = "DO RELEASE_LOCK(?1)",

@@ -344,8 +344,8 @@ static int conn_exchange(void *arg, const char *text, size_t len, int64_t deadli
         return status;
     start_over(conn, deadline_us, reply);
     if (!conn->prepared) {
-        if (!prepare(conn, deadline_us))
-            return status;
+        if (!prepare(conn, deadline_us)) /* it ended meanwhile: no refusal, whatever the first try was told */
+            return hf__pg_lost(conn, reply, err);
         conn->prepared = true;
         status = exchange_once(conn, text, len, deadline_us, reply, err);
         if (status == HF_OK || !conn->unprepared)

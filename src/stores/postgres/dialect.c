@@ -13,7 +13,8 @@
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS holdfast_lock (\n"
     "  name bytea PRIMARY KEY,\n"
-    "  tail bigint NOT NULL       -- the last ticket, which only rises\n"
+    "  tail bigint NOT NULL,      -- the last ticket, which only rises\n"
+    "  idle smallint NOT NULL DEFAULT 0 -- 1 where the name has no row in holdfast_claim\n"
     ") WITH (fillfactor = 50);\n"
     "CREATE TABLE IF NOT EXISTS holdfast_claim (\n"
     "  name bytea NOT NULL,\n"
@@ -68,7 +69,7 @@ static const char view[] =
 /* The statements of every acquire and release, planned once for a session. */
 const char hf__postgres_prepare[] =
     "PREPARE hf_ticket(bytea) AS "
-    "UPDATE holdfast_lock SET tail=greatest(tail+1," NOW ") WHERE name=$1"
+    "UPDATE holdfast_lock SET tail=greatest(tail+1," NOW "),idle=0 WHERE name=$1"
     ";"
     /* xmin: the name's row was written by this transaction. Without a ticket, since the name had no row yet, nobody
      * joins, although another may have made the row in between. */
@@ -79,6 +80,17 @@ const char hf__postgres_prepare[] =
     "count(*) FILTER (WHERE weight>0 AND (kind<>$3 OR capacity<>$5)) AS others FROM holdfast_claim WHERE name=$1) s"
     " WHERE l.name=$1 AND l.xmin=pg_current_xact_id()::xid AND s.mine=0 AND s.others=0 AND " NOW
     "<=$13 AND ($14=1 OR s.taken+$6<=$5)"
+    ";"
+    /* Nothing is read but the name's row, whose lock makes a snapshot too old see the newest of it. */
+    "PREPARE hf_sole_join(bytea,bytea,int,int,bigint,bigint,bigint,bytea,text,text,text,bigint,bigint) AS "
+    "WITH t AS (UPDATE holdfast_lock SET tail=greatest(tail+1," NOW "),idle=0 WHERE name=$1 AND idle=1 RETURNING tail)"
+    " INSERT INTO holdfast_claim " CLAIM_COLUMNS " SELECT $1,t.tail,$2,$3,$4,$5,$6," NOW "+$7,t.tail,t.tail"
+    ",$8,$9,$10,$11,$12 FROM t WHERE t.tail<=$13 RETURNING ticket"
+    ";"
+    "PREPARE hf_sole_leave(bytea,bigint,bytea) AS "
+    "WITH d AS (DELETE FROM holdfast_claim WHERE name=$1 AND ticket=$2 AND id=$3 AND mode<>0 AND expires_us>" NOW
+    " RETURNING 1), i AS (UPDATE holdfast_lock SET idle=1 FROM d WHERE name=$1 AND tail=$2 RETURNING 1)"
+    " SELECT (SELECT count(*) FROM d),(SELECT count(*) FROM i)"
     ";"
     "PREPARE hf_queue(bytea) AS " QUEUE " ORDER BY c.ticket"
     ";"
@@ -118,6 +130,11 @@ static const char *const statements[HF__DB_STATEMENTS] = {
     [HF__DB_TICKET] = "EXECUTE hf_ticket(?1)",
     [HF__DB_JOIN] = "EXECUTE hf_join(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
     [HF__DB_JOIN_BELL] = "SELECT 0",
+    [HF__DB_SOLE_TICKET] = "SELECT 0",
+    [HF__DB_SOLE_JOIN] = "EXECUTE hf_sole_join(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
+    [HF__DB_SOLE_JOIN_BELL] = "SELECT 0",
+    [HF__DB_SOLE_LEAVE] = "EXECUTE hf_sole_leave(?1,?2,?3)",
+    [HF__DB_SOLE_IDLE] = "SELECT 0",
     [HF__DB_QUEUE] = "EXECUTE hf_queue(?1)",
     [HF__DB_AHEAD] = "EXECUTE hf_ahead(?1,?2)",
     [HF__DB_REAP] = "DELETE FROM holdfast_claim WHERE name=?1 AND expires_us<=" NOW,
@@ -149,6 +166,7 @@ static const char *const statements[HF__DB_STATEMENTS] = {
 const hf__dialect hf__postgres_dialect = {
     .statements = statements,
     .schema = schema,
+    .sole_in_one = true,
     .view = view,
     .bytes_before = "'\\x",
     .bytes_after = "'::bytea",

@@ -12,10 +12,11 @@ hf__trouble hf__pg_trouble_of(const char *state)
         const char *state; /* a whole one, or a class of two letters */
         hf__trouble trouble;
     } known[] = {
-        {"40001", HF__TROUBLE_AGAIN},  {"40P01", HF__TROUBLE_AGAIN}, {"55P03", HF__TROUBLE_AGAIN},
-        {"57014", HF__TROUBLE_AGAIN},  {"23505", HF__TROUBLE_AGAIN}, {"42P07", HF__TROUBLE_AGAIN},
-        {"42P01", HF__TROUBLE_ABSENT}, {"25006", HF__TROUBLE_LOST},  {"53300", HF__TROUBLE_LOST},
-        {"57", HF__TROUBLE_LOST},      {"08", HF__TROUBLE_LOST},     {"25", HF__TROUBLE_LOST},
+        {"40001", HF__TROUBLE_AGAIN}, {"40P01", HF__TROUBLE_AGAIN},  {"55P03", HF__TROUBLE_AGAIN},
+        {"57014", HF__TROUBLE_AGAIN}, {"23505", HF__TROUBLE_AGAIN},  {"42P07", HF__TROUBLE_AGAIN},
+        {"42710", HF__TROUBLE_AGAIN}, {"42P01", HF__TROUBLE_ABSENT}, {"25006", HF__TROUBLE_LOST},
+        {"53300", HF__TROUBLE_LOST},  {"57", HF__TROUBLE_LOST},      {"08", HF__TROUBLE_LOST},
+        {"25", HF__TROUBLE_LOST},
     };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)

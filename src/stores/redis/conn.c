@@ -143,9 +143,9 @@ static void empty(hf__conn *conn)
     } while (atomic_load(&conn->inside) > 0 && nanosleep(&moment, NULL) <= 0);
 }
 
-void hf__conn_free(hf__conn *conn)
+void hf__conn_end(hf__conn *conn)
 {
-    if (conn == NULL)
+    if (conn == NULL || conn->closing)
         return;
     hf__pump_remove(conn->pump, &conn->part);
     pthread_mutex_lock(&conn->mutex);
@@ -154,6 +154,13 @@ void hf__conn_free(hf__conn *conn)
         hf__link_interrupt(conn->link);
     pthread_mutex_unlock(&conn->mutex);
     empty(conn);
+}
+
+void hf__conn_free(hf__conn *conn)
+{
+    if (conn == NULL)
+        return;
+    hf__conn_end(conn);
     if (conn->queue.head < conn->queue.sent)
         hf__link_reset(conn->link);
     else

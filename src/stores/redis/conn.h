@@ -52,7 +52,10 @@ int  hf__conn_new(hf__conn **conn, const hf__redis_config *config, hf__at *at, c
 /* The same without connecting, so that it does not block: the first command does. */
 int  hf__conn_new_idle(hf__conn **conn, const hf__redis_config *config, hf__at *at, const hf_store_env *env,
                        hf__pump *pump, hf_error *err);
-void hf__conn_free(hf__conn *conn); /* completes all that is pending, without an answer. NULL is allowed */
+/* In two steps: ended, all that is pending is completed without an answer, and nothing is taken any more; freed. The
+ * second makes the first where that was not. NULL is allowed. */
+void hf__conn_end(hf__conn *conn);
+void hf__conn_free(hf__conn *conn);
 
 /* `driven`: the caller calls hf__conn_drive() at once, until command->deadline_us; nothing is sent before. Else it is
  * sent now, and the pump sees to its answer. done() may be called before this returns. done() itself may submit (with

@@ -71,6 +71,11 @@ int hf__member_open(hf_store **opened, const hf_url *url, const hf_store_env *en
     return HF_OK;
 }
 
+void hf__member_end(hf_store *base)
+{
+    hf__conn_end(((hf__redis *)base)->node.conn);
+}
+
 void hf__member_close(hf_store *base)
 {
     hf__redis *store = (hf__redis *)base;

@@ -21,6 +21,9 @@
 /* Reads the URL, connects to nothing. `env` and `pump` must outlive it. HF_EINVALID, HF_EEXHAUSTED; *store is NULL
  * then. */
 int  hf__member_open(hf_store **store, const hf_url *url, const hf_store_env *env, hf__pump *pump, hf_error *err);
+/* Completes what it was asked, and takes nothing any more. For several whose answers are looked at together: end all,
+ * then close each. */
+void hf__member_end(hf_store *store);
 void hf__member_close(hf_store *store); /* NULL is allowed */
 
 hf__conn *hf__member_conn(hf_store *store);

@@ -180,8 +180,11 @@ int hf__servers_make(hf__redlock *store, const hf_url *url, hf_error *err)
     return status;
 }
 
+/* The completion of what one was asked looks at the others. */
 void hf__servers_close(hf__redlock *store)
 {
+    for (size_t i = 0; i < store->count; i++)
+        hf__member_end(store->servers[i].member);
     for (size_t i = 0; i < store->count; i++)
         hf__member_close(store->servers[i].member);
 }

@@ -12,6 +12,7 @@
 typedef struct hf__dialect {
     const char *const *statements;                 /* by enum hf__db_statement; ?1.. are the arguments */
     const char        *schema;                     /* what makes the tables */
+    bool               sole_in_one;                /* SOLE_JOIN and SOLE_LEAVE do all of it in one statement */
     const char        *view;                       /* and the view for people */
     const char        *bytes_before, *bytes_after; /* around the digits of bytes */
     const char        *text_before, *text_after;   /* around those of text in UTF-8 */

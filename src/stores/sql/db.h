@@ -23,38 +23,44 @@
 /* Statements; N is the server's clock in microseconds. A "place" is the columns of HF__SQL_QUEUE, with the claim's bell
  * in place of the device; a "who" those of HF__SQL_WHO. Ticket 0 among the arguments: any. */
 enum hf__db_statement {
-    HF__DB_CLOCK,     /* -> N */
-    HF__DB_BEGIN,     /* at read committed */
-    HF__DB_COMMIT,    /* */
-    HF__DB_ANCHOR,    /* name: makes its row */
-    HF__DB_TICKET,    /* name: draws one, and has the row's lock from here on */
-    HF__DB_JOIN,      /* name id kind mode capacity weight lease client host program note pid not_after queue */
-    HF__DB_JOIN_BELL, /* the same and bell: taken along with the row */
-    HF__DB_QUEUE,     /* name -> place who N; at least one row, with ticket NULL where there is none */
-    HF__DB_AHEAD,     /* name ticket -> the same, as far as this ticket */
-    HF__DB_REAP,      /* name: deletes what is expired */
-    HF__DB_RENEW,     /* name ticket id lease entered: at least so, where it is unexpired and somebody's */
-    HF__DB_TAKE,      /* name ticket id lease: renews and enters, where it fits and lives */
-    HF__DB_LOOK,      /* name ticket id number -> number, where it is unexpired and somebody's */
-    HF__DB_DELETE,    /* name ticket id, where it is unexpired */
-    HF__DB_CLEAR,     /* name ticket id */
-    HF__DB_KEEP,      /* name ticket id for: exactly so, without a client */
-    HF__DB_SHARE,     /* name ticket id */
-    HF__DB_TOMBSTONE, /* name id until */
-    HF__DB_RING,      /* name client first: tells the clients whose claims are in now and do not know; "first": also
+    HF__DB_CLOCK,          /* -> N */
+    HF__DB_BEGIN,          /* at read committed */
+    HF__DB_COMMIT,         /* */
+    HF__DB_ANCHOR,         /* name: makes its row */
+    HF__DB_TICKET,         /* name: draws one, and has the row's lock from here on */
+    HF__DB_JOIN,           /* name id kind mode capacity weight lease client host program note pid not_after queue */
+    HF__DB_JOIN_BELL,      /* the same and bell: taken along with the row */
+    HF__DB_SOLE_TICKET,    /* name: draws one, where the name's row says that no claim is there -> the ticket */
+    HF__DB_SOLE_JOIN,      /* as JOIN: alone, with that ticket. Where the dialect does it in one, without SOLE_TICKET */
+    HF__DB_SOLE_JOIN_BELL, /* */
+    HF__DB_SOLE_LEAVE,     /* name ticket id: DELETE; in one with SOLE_IDLE: -> rows deleted, rows changed */
+    HF__DB_SOLE_IDLE,      /* name ticket: says so again, where one row was deleted and no ticket drawn since */
+    HF__DB_QUEUE,          /* name -> place who N; at least one row, with ticket NULL where there is none */
+    HF__DB_AHEAD,          /* name ticket -> the same, as far as this ticket */
+    HF__DB_REAP,           /* name: deletes what is expired */
+    HF__DB_RENEW,          /* name ticket id lease entered: at least so, where it is unexpired and somebody's */
+    HF__DB_TAKE,           /* name ticket id lease: renews and enters, where it fits and lives */
+    HF__DB_LOOK,           /* name ticket id number -> number, where it is unexpired and somebody's */
+    HF__DB_DELETE,         /* name ticket id, where it is unexpired */
+    HF__DB_CLEAR,          /* name ticket id */
+    HF__DB_KEEP,           /* name ticket id for: exactly so, without a client */
+    HF__DB_SHARE,          /* name ticket id */
+    HF__DB_TOMBSTONE,      /* name id until */
+    HF__DB_RING,    /* name client first: tells the clients whose claims are in now and do not know; "first": also
                          the first that waits. -> id of those of `client`. Only where dialect and server have it */
-    HF__DB_UNBELL,    /* bell: lets the bell go. The same */
-    HF__DB_NAME,      /* name -> place who name; unexpired, by ticket */
-    HF__DB_ALL,       /* -> the same of every name */
-    HF__DB_EXPIRED,   /* most -> name ticket */
-    HF__DB_DROP,      /* name ticket, where it is expired */
-    HF__DB_SWEEPER,   /* now floor interval: changes a row where it is time to sweep; the floor of new tickets rises */
-    HF__DB_IDLE,      /* before most -> name of rows whose last ticket is older */
-    HF__DB_FORGET,    /* name before: the row goes, where that is still so */
+    HF__DB_UNBELL,  /* bell: lets the bell go. The same */
+    HF__DB_NAME,    /* name -> place who name; unexpired, by ticket */
+    HF__DB_ALL,     /* -> the same of every name */
+    HF__DB_EXPIRED, /* most -> name ticket */
+    HF__DB_DROP,    /* name ticket, where it is expired */
+    HF__DB_SWEEPER, /* now floor interval: changes a row where it is time to sweep; the floor of new tickets rises */
+    HF__DB_IDLE,    /* before most -> name of rows whose last ticket is older */
+    HF__DB_FORGET,  /* name before: the row goes, where that is still so */
     HF__DB_STATEMENTS
 };
 
 #define HF__BELL_SIZE 48
+#define HF__HINTS 256
 
 struct hf__db;
 
@@ -77,6 +83,7 @@ typedef struct hf__db {
     bool               bells; /* HF__DB_JOIN_BELL, HF__DB_UNBELL */
     bool               rings; /* HF__DB_RING */
     bool               ascii;
+    atomic_uchar       hints[HF__HINTS];                                  /* by name: see db_sole.c */
     int (*check)(struct hf__db *db, hf__slot *slot, hf_request *request); /* the findings of this kind of server */
 
     hf__pool            pool;
@@ -135,35 +142,52 @@ int hf__db_break(hf__db *db, hf_request *request);
 int hf__db_renew(hf__db *db, hf_request *request);
 int hf__db_list(hf__db *db, hf_request *request);
 
-/* The mark of a claim: its ticket, and the slot that has its bell. */
-#define HF__MARK_SLOTS 8
-static inline int64_t hf__mark(int64_t ticket, int slot)
-{
-    return ticket * HF__MARK_SLOTS + slot + 1;
-}
-static inline int64_t hf__mark_ticket(int64_t mark)
-{
-    return mark / HF__MARK_SLOTS;
-}
-static inline int hf__mark_slot(int64_t mark)
-{
-    return mark > 0 ? (int)(mark % HF__MARK_SLOTS) - 1 : HF__POOL_ANY;
-}
-
-/* Takes a slot and prepares a batch for it; a failure says that none was free. What gives back and what renews goes
- * before what takes (hf__db_enter_first): a crowd of attempts must not make it late. */
-int  hf__db_enter(hf__db *db, int number, int64_t deadline_us, hf__slot **slot, hf__batch *batch, hf_error *err);
-int  hf__db_enter_first(hf__db *db, int number, int64_t deadline_us, hf__slot **slot, hf__batch *batch, hf_error *err);
-void hf__db_leave(hf__db *db, hf__slot *slot, hf__batch *batch);
-
-/* Bells and rings, where this server has them: lets go of a place's bell, if it is ours; makes a failed batch let go of
- * this claim's; tells those who may come in, as a trip of its own or as a statement whose rows go into `called`. */
+/* This client's waiters that are called by a release. */
 #define HF__CALLED_MOST 32
 typedef struct hf__db_called {
     hf_id  ids[HF__CALLED_MOST];
     size_t count;
 } hf__db_called;
 
+/* The mark of a claim: its ticket, whether it found no other row of its name when it came in, and the slot that has its
+ * bell. */
+#define HF__MARK_SLOTS 8
+static inline int64_t hf__mark(int64_t ticket, bool sole, int slot)
+{
+    return (ticket * 2 + sole) * HF__MARK_SLOTS + slot + 1;
+}
+static inline int64_t hf__mark_ticket(int64_t mark)
+{
+    return mark / HF__MARK_SLOTS / 2;
+}
+static inline bool hf__mark_sole(int64_t mark)
+{
+    return mark / HF__MARK_SLOTS % 2 == 1;
+}
+static inline int hf__mark_slot(int64_t mark)
+{
+    return mark > 0 ? (int)(mark % HF__MARK_SLOTS) - 1 : HF__POOL_ANY;
+}
+
+/* The short way for a name that nobody else wants. hf__db_sole_join: the claim may be granted by it (then *granted);
+ * hf__db_sole_leave: a claim whose mark says so goes by it. */
+bool hf__db_may_be_sole(hf__db *db, const hf_claim *claim);
+bool hf__db_knows(hf__db *db, const hf_claim *claim); /* that the name has a row */
+void hf__db_saw_crowd(hf__db *db, const hf_claim *claim, bool alone);
+int  hf__db_sole_join(hf__db *db, hf__slot *slot, hf__batch *batch, hf_request *request, bool *granted);
+int  hf__db_sole_leave(hf__db *db, hf__slot *slot, hf__batch *batch, hf_request *request, hf__db_called *called);
+
+/* JOIN or SOLE_JOIN, with the bell where there are bells (the statement that follows it in the list). */
+void hf__db_add_join(const hf__db *db, hf__batch *batch, const hf_request *request, int statement);
+
+/* Takes a slot and prepares a batch for it; a failure says that none was free. What gives back, what renews and
+ * who was called goes before what else takes (hf__db_enter_first): a crowd of attempts must not make it late. */
+int  hf__db_enter(hf__db *db, int number, int64_t deadline_us, hf__slot **slot, hf__batch *batch, hf_error *err);
+int  hf__db_enter_first(hf__db *db, int number, int64_t deadline_us, hf__slot **slot, hf__batch *batch, hf_error *err);
+void hf__db_leave(hf__db *db, hf__slot *slot, hf__batch *batch);
+
+/* Bells and rings, where this server has them: lets go of a place's bell, if it is ours; makes a failed batch let go of
+ * this claim's; tells those who may come in, as a trip of its own or as a statement whose rows go into `called`. */
 void hf__db_add_unbell(const hf__db *db, hf__batch *batch, const hf__place *place);
 void hf__db_undo_bell(hf__batch *batch, const hf_id *id);
 void hf__db_add_ring(const hf__db *db, hf__batch *batch, const char *name, size_t len, bool first);
@@ -180,6 +204,7 @@ typedef struct hf__db_queue {
     bool         has_holder;
     int64_t      now_us;
     bool         failed;
+    size_t       stones;    /* tombstones */
     bool         tombstone; /* of `id` */
     const hf_id *id;
 } hf__db_queue;

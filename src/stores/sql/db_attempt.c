@@ -29,7 +29,10 @@ typedef struct trying {
     hf__batch    batch;
     hf__db_queue q;
     int          rounds;
-    bool         fresh; /* the claim joined in this call */
+    bool         fresh;  /* the claim joined in this call */
+    bool         called; /* it was told to ask */
+    bool         missed; /* what it is to wait for went since the queue was read */
+    uint64_t     rings;  /* when that was */
     int          status;
 } trying;
 
@@ -50,6 +53,7 @@ bool hf__db_queue_row(void *arg, const hf__sql_value *columns, int count)
         return true;
     hf__sql_place_read(&read, columns);
     if (read.mode == 0) { /* a tombstone */
+        q->stones++;
         q->tombstone = q->tombstone || (q->id != NULL && hf__id_equal(&read.id, q->id) && read.expires_us > q->now_us);
         return true;
     }
@@ -71,7 +75,7 @@ void hf__db_queue_restart(void *arg)
 {
     hf__db_queue *q = arg;
 
-    q->queue.count = 0;
+    q->queue.count = q->stones = 0;
     q->has_holder = q->failed = q->tombstone = false;
 }
 
@@ -102,6 +106,7 @@ static bool trip(trying *t, hf__reply *reply)
     reply->arg = &t->q;
     reply->restart = hf__db_queue_restart;
     hf__db_queue_restart(&t->q);
+    t->rings = hf__waiters_rings(&t->db->waiters);
     t->status = hf__db_trip(t->db, t->slot, &t->batch, t->request->deadline_us, reply, &t->request->err);
     if (t->status != HF_OK)
         return false;
@@ -111,74 +116,40 @@ static bool trip(trying *t, hf__reply *reply)
     return true;
 }
 
+static bool is_alone(const trying *t)
+{
+    return t->q.queue.count == 1 && t->q.stones == 0;
+}
+
 static hf__sql_value name_of(const trying *t)
 {
     return HF__BYTES(t->claim->name, t->claim->name_len);
 }
 
-static bool make_anchor(trying *t)
-{
-    hf__sql_value name = name_of(t);
-    hf__reply     reply = {.row = NULL};
-
-    hf__batch_clear(&t->batch);
-    hf__batch_add(&t->batch, HF__DB_ANCHOR, &name, 1);
-    t->status = hf__db_trip(t->db, t->slot, &t->batch, t->request->deadline_us, &reply, &t->request->err);
-    return t->status == HF_OK;
-}
-
-static void add_join(trying *t)
-{
-    const hf_store_env *env = t->db->base.env;
-    const hf_claim     *claim = t->claim;
-    const char         *note = claim->note != NULL ? claim->note : env->note != NULL ? env->note : "";
-    char                bell[HF__BELL_SIZE];
-    hf__sql_value       args[] = {
-              name_of(t),
-              HF__BYTES(claim->id.bytes, sizeof claim->id.bytes),
-              HF__NUMBER(claim->kind),
-              HF__NUMBER(claim->mode),
-              HF__NUMBER(hf__claim_capacity(claim)),
-              HF__NUMBER(hf__claim_weight(claim)),
-              HF__NUMBER(hf__after_ms(0, claim->lease_ms)),
-              HF__BYTES(env->client.bytes, sizeof env->client.bytes),
-              HF__TEXT(env->host),
-              HF__TEXT(env->program),
-              HF__TEXT(note),
-              HF__NUMBER(env->pid),
-              HF__NUMBER(t->request->not_after_us > 0 ? t->request->not_after_us : INT64_MAX),
-              HF__NUMBER(t->request->queue),
-              HF__BYTES(bell, 0),
-    };
-
-    hf__db_bell(&claim->id, bell);
-    args[14] = HF__TEXT(bell);
-    hf__batch_add(&t->batch, t->db->bells ? HF__DB_JOIN_BELL : HF__DB_JOIN, args, t->db->bells ? 15 : 14);
-    if (t->db->bells)
-        hf__db_undo_bell(&t->batch, &claim->id);
-}
-
-/* One trip, or three for a name that was never used. */
+/* One trip, also for a name that was never used: a name that this client has not seen gets its row first. */
 static bool join(trying *t)
 {
     hf__sql_value name = name_of(t);
+    bool          anchor = !hf__db_knows(t->db, t->claim);
 
-    for (int rounds = 0; rounds < ROUNDS_MOST; rounds++) {
-        int64_t   changed[5] = {0};
-        hf__reply reply = {.changed = changed, .room = 5};
+    for (int rounds = 0; rounds < ROUNDS_MOST; rounds++, anchor = true) {
+        int64_t   changed[6] = {0}, *from = changed + anchor;
+        hf__reply reply = {.changed = changed, .room = 6};
         hf__batch_clear(&t->batch);
+        if (anchor)
+            hf__batch_add(&t->batch, HF__DB_ANCHOR, &name, 1);
         hf__batch_add(&t->batch, HF__DB_BEGIN, NULL, 0);
         hf__batch_add(&t->batch, HF__DB_TICKET, &name, 1);
-        add_join(t);
+        hf__db_add_join(t->db, &t->batch, t->request, HF__DB_JOIN);
         hf__batch_add(&t->batch, HF__DB_COMMIT, NULL, 0);
         hf__batch_add(&t->batch, HF__DB_QUEUE, &name, 1);
         if (!trip(t, &reply))
             return false;
-        t->fresh = changed[2] == 1;
-        if (changed[1] > 0)
-            return true;
-        if (!make_anchor(t))
-            return false;
+        t->fresh = from[2] == 1;
+        if (from[1] == 0)
+            continue; /* no row, or a sweep took it in between */
+        hf__db_saw_crowd(t->db, t->claim, t->fresh && is_alone(t));
+        return true;
     }
     return fail(t, HF_EUNREACHABLE, "the name's row in the lock database goes each time it is made");
 }
@@ -294,6 +265,7 @@ static bool will_hear(trying *t, const hf__place *pred, const obstacles *o, int6
             hears = wakes = db->news->hears(db, waiter, pred != NULL && pred->life.device != 0);
         else if (waiter->listens)
             waiter->listens = (db->waiters.listening--, false);
+        t->missed = hf__waiters_missed(&db->waiters, waiter, t->rings);
         waiter->quiet_until_us = hears ? hf__now_us() + hf__after_ms(0, again_ms) / CALLED_PART * (CALLED_PART - 1) : 0;
     }
     pthread_mutex_unlock(&db->waiters.mutex);
@@ -320,6 +292,7 @@ static void refuse(trying *t, const hf__place *place)
     int64_t     ms, most_ms;
 
     hf__queue_in_the_way(&t->q.queue, place, note_obstacle, &o);
+    t->missed = false;
     verdict->answer = HF_REFUSED;
     verdict->holder = t->q.holder;
     ms = o.count > 0 ? (o.first_end_us - t->q.now_us + HF_US_PER_MS - 1) / HF_US_PER_MS : 1;
@@ -328,7 +301,7 @@ static void refuse(trying *t, const hf__place *place)
         verdict->lease_ms = hf__ms_until(place->expires_us, t->q.now_us);
         ms = ms < t->claim->lease_ms / 3 ? ms : t->claim->lease_ms / 3;
         most_ms = will_hear(t, predecessor(&t->q.queue, place, &o), &o, ms) ? ms : poll_ms(t, place, verdict->place);
-        ms = ms < most_ms ? ms : most_ms;
+        ms = t->missed ? 1 : ms < most_ms ? ms : most_ms;
     }
     verdict->again_ms = ms > 0 ? ms : 1;
 }
@@ -380,11 +353,9 @@ static next decide_present(trying *t, hf__place *place)
         return renewed < 0 ? FAILED : JOIN_AGAIN;
     if (!granted) {
         refuse(t, place);
-        return DONE;
+        return t->missed && t->rounds + 2 < ROUNDS_MOST ? LOOK_AGAIN : DONE;
     }
-    t->request->verdict.answer = HF_GRANTED;
-    t->request->verdict.fence = place->ticket;
-    t->request->verdict.lease_ms = left_ms;
+    t->request->verdict = (hf_verdict){.answer = HF_GRANTED, .fence = place->ticket, .lease_ms = left_ms};
     return DONE;
 }
 
@@ -393,9 +364,9 @@ static void set_mark(trying *t, const hf__place *place)
     if (place == NULL)
         t->claim->mark = 0;
     else if (t->fresh)
-        t->claim->mark = hf__mark(place->ticket, t->slot->number);
+        t->claim->mark = hf__mark(place->ticket, is_alone(t), t->slot->number);
     else if (hf__mark_ticket(t->claim->mark) != place->ticket)
-        t->claim->mark = hf__mark(place->ticket, HF__POOL_ANY); /* it is not known who has its bell */
+        t->claim->mark = hf__mark(place->ticket, false, HF__POOL_ANY); /* it is not known who has its bell */
 }
 
 static next decide(trying *t)
@@ -459,7 +430,13 @@ static next try_rounds(trying *t)
 {
     next now = t->claim->mark != 0 ? LOOK_AGAIN : JOIN_AGAIN;
 
-    if (was_called(t) && (take_place(t) || t->status != HF_OK))
+    if (now == JOIN_AGAIN && hf__db_may_be_sole(t->db, t->claim)) {
+        bool granted;
+        t->status = hf__db_sole_join(t->db, t->slot, &t->batch, t->request, &granted);
+        if (t->status != HF_OK || granted)
+            return t->status == HF_OK ? DONE : FAILED;
+    }
+    if (t->called && (take_place(t) || t->status != HF_OK))
         return t->status == HF_OK ? DONE : FAILED;
     for (; t->rounds < ROUNDS_MOST && now > FAILED; t->rounds++) {
         if (now == LOOK_AGAIN && look(t, hf__mark_ticket(t->claim->mark)) &&
@@ -483,7 +460,9 @@ int hf__db_attempt(hf__db *db, hf_request *request)
     if (hf__claim_weight(claim) < 1 || hf__claim_weight(claim) > hf__claim_capacity(claim))
         return hf__fail(&request->err, HF_EINVALID, "a claim for %lld of %lld can never be granted",
                         (long long)hf__claim_weight(claim), (long long)hf__claim_capacity(claim));
-    t.status = hf__db_enter(db, number, request->deadline_us, &t.slot, &t.batch, &request->err);
+    t.called = was_called(&t); /* it goes before a crowd that only begins to wait */
+    t.status = (t.called ? hf__db_enter_first : hf__db_enter)(db, number, request->deadline_us, &t.slot, &t.batch,
+                                                              &request->err);
     if (t.status != HF_OK)
         return t.status;
     try_rounds(&t);

@@ -81,6 +81,11 @@ static int remove_claim(leaving *l, int64_t ticket)
     bool          in_doubt;
     int           status;
 
+    if (hf__mark_sole(l->request->claim->mark)) {
+        status = hf__db_sole_leave(l->db, l->slot, &l->batch, l->request, &l->called);
+        if (status != HF_OK || l->request->verdict.found)
+            return status;
+    }
     hf__batch_clear(&l->batch);
     hf__batch_add(&l->batch, HF__DB_DELETE, args, 3);
     add_own_unbell(l);

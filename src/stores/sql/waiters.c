@@ -70,6 +70,39 @@ void hf__waiters_forget(hf__waiters *waiters, const hf_id *id)
     pthread_mutex_unlock(&waiters->mutex);
 }
 
+static unsigned hash_of(const char *name, size_t len)
+{
+    unsigned hash;
+
+    HASH_VALUE(name, len, hash);
+    return hash;
+}
+
+uint64_t hf__waiters_rings(hf__waiters *waiters)
+{
+    uint64_t rings;
+
+    pthread_mutex_lock(&waiters->mutex);
+    rings = waiters->rings;
+    pthread_mutex_unlock(&waiters->mutex);
+    return rings;
+}
+
+bool hf__waiters_missed(const hf__waiters *waiters, const hf__waiter *waiter, uint64_t rings)
+{
+    unsigned name;
+
+    if (waiters->rings - rings > HF__RUNG_KEPT)
+        return true;
+    name = rings < waiters->rings ? hash_of(waiter->name, waiter->name_len) : 0;
+    for (; rings < waiters->rings; rings++) {
+        const hf__rung *rung = &waiters->rung[rings % HF__RUNG_KEPT];
+        if (rung->name == name && (rung->ticket == waiter->pred || waiter->pred == 0))
+            return true;
+    }
+    return false;
+}
+
 /* One that is left out asks again by itself in time. */
 void hf__waiters_ring(hf__waiters *waiters, const hf_store_env *env, const char *name, size_t len, int64_t ticket)
 {
@@ -78,6 +111,7 @@ void hf__waiters_ring(hf__waiters *waiters, const hf_store_env *env, const char 
     hf__waiter *waiter;
 
     pthread_mutex_lock(&waiters->mutex);
+    waiters->rung[waiters->rings++ % HF__RUNG_KEPT] = (hf__rung){hash_of(name, len), ticket};
     DL_FOREACH (waiters->list, waiter) {
         if (waiter->name_len != len || memcmp(waiter->name, name, len) != 0 ||
             (waiter->pred != ticket && waiter->pred != 0))

@@ -25,8 +25,18 @@ typedef struct hf__waiter {
     char               name[];
 } hf__waiter;
 
+#define HF__RUNG_KEPT 256
+
+/* Who reads the queue, and notes only then for whom it waits, may miss a ring in between: so the last ones are kept. */
+typedef struct hf__rung {
+    unsigned name; /* its hash */
+    int64_t  ticket;
+} hf__rung;
+
 typedef struct hf__waiters {
     pthread_mutex_t mutex; /* of the rest; nothing is posted under it */
+    uint64_t        rings; /* so far */
+    hf__rung        rung[HF__RUNG_KEPT];
     hf__waiter     *by_id;
     hf__waiter     *list; /* first come, first */
     size_t          listening;
@@ -43,6 +53,10 @@ hf__waiter *hf__waiters_find(hf__waiters *waiters, const hf_id *id);
 void hf__waiters_forget(hf__waiters *waiters, const hf_id *id);
 
 /* Something happened to the claim with this ticket: who waits for it hears of it. */
-void hf__waiters_ring(hf__waiters *waiters, const hf_store_env *env, const char *name, size_t len, int64_t ticket);
+uint64_t hf__waiters_rings(hf__waiters *waiters);
+void     hf__waiters_ring(hf__waiters *waiters, const hf_store_env *env, const char *name, size_t len, int64_t ticket);
+
+/* Under the mutex: whether what the waiter waits for was rung after that many rings. */
+bool hf__waiters_missed(const hf__waiters *waiters, const hf__waiter *waiter, uint64_t rings);
 
 #endif
