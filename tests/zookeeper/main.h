@@ -12,8 +12,8 @@ extern zk_server  server;
 extern proxy     *between;
 extern zhandle_t *raw;
 
-/* A way to a server. On one that is held nothing passes, and nothing is closed; on one that swallows the server's answers
- * are lost. A free one lets all pass, and what was held first. */
+/* A way to a server. On one that is held nothing passes, and nothing is closed; on one that swallows, what the server
+ * answers is lost. A free one lets all pass, and what was held first. */
 proxy *way_to(int port);
 void   way_hold(proxy *way);
 void   way_swallow(proxy *way);
