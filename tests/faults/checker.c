@@ -271,7 +271,7 @@ static void sweep_fences(checker *c, span **of, size_t count)
         const span *below = exclusive ? last_any : last_exclusive;
         if (!span_valid(s) || s->enter.mode == RECORD_COUNTED || (s->enter.value & RECORD_CONTINUES))
             continue;
-        if (s->enter.servers > 0 && s->enter.fence == 0) /* they give none */
+        if (s->enter.value & RECORD_FENCELESS)
             continue;
         if (s->enter.fence <= 0 || (below && s->enter.fence <= below->enter.fence)) {
             c->v->fence_errors++;

@@ -116,6 +116,7 @@ static int overlaps_after(int votes_a, int votes_b, int forgetful, int64_t forgo
     log_of[0].votes = votes_a;
     b->votes = votes_b;
     log_of[0].servers = b->servers = 5;
+    log_of[0].value = b->value = RECORD_FENCELESS;
     verdicts v = judge();
     assert_int_equal(v.fence_errors, 0);
     assert_int_equal(v.overlaps + v.excused, 1);
@@ -149,6 +150,7 @@ static void what_others_know_is_no_excuse(void **state)
     a->votes = b->votes = 3;
     a->servers = b->servers = 5;
     assert_int_equal(judge().overlaps, 1);
+    assert_true(judge().fence_errors > 0); /* they give fences, and these have none */
     log_of[1].value = 2;
     assert_int_equal(judge().overlaps, 0);
     assert_int_equal(judge().excused, 1);

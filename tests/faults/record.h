@@ -36,7 +36,8 @@ enum record_mode { RECORD_EXCLUSIVE = 1, RECORD_SHARED = 2, RECORD_COUNTED = 3 }
 /* Bits of an enter's value. */
 enum {
     RECORD_RENEWED = 1 /* by the watchdog */,
-    RECORD_CONTINUES = 2 /* the same claim in another mode: no new fence */
+    RECORD_CONTINUES = 2 /* the same claim in another mode: no new fence */,
+    RECORD_FENCELESS = 4 /* the store gives no fences */
 };
 
 typedef struct record {

@@ -172,16 +172,16 @@ static void a_lost_minority_is_regained_and_a_lost_majority_is_told(void **state
     hf_error   err;
 
     assert_status(HF_OK, hf_open(&client, url_with("durable=yes"),
-                                 HF_CLIENT_OPTIONS(.watchdog_ms = 3000, .server_timeout_ms = TIMEOUT_MS), &err));
+                                 HF_CLIENT_OPTIONS(.watchdog_ms = 9000, .server_timeout_ms = TIMEOUT_MS), &err));
     lock = must_mutex(client, "lost", NULL);
     must_acquire(lock, HF_NOWAIT);
     redis_do(redis_set_of(set, 0), "DEL lost");
     redis_do(redis_set_of(set, 1), "DEL lost");
-    await_holding("lost", 5, 5000);
+    await_holding("lost", 5, 9000);
     assert_true(hf_left(lock) > 0);
     for (int i = 0; i < 3; i++)
         redis_do(redis_set_of(set, i), "DEL lost");
-    await_lost(lock, 5000); /* by a renewal; and nothing is made anew where it is gone */
+    await_lost(lock, 9000); /* by a renewal; and nothing is made anew where it is gone */
     assert_true(holding("lost") <= 2);
     assert_status(HF_LOST, hf_release(lock, NULL));
     await_holding("lost", 0, 5000);
@@ -195,7 +195,7 @@ static void a_young_server_does_not_vote(void **state)
 {
     (void)state;
     hf_client *client;
-    hf_lock   *lock;
+    hf_lock   *lock, *longer;
     hf_error   err;
     int64_t    until_ms;
 
@@ -217,8 +217,9 @@ static void a_young_server_does_not_vote(void **state)
     assert_true(now_ms() - born_ms >= 1900);
     must_release(lock);
     go_on(3, 4);
-    assert_status(HF_EINVALID,
-                  hf_acquire(must_mutex(client, "long", HF_OPTIONS(.lease_ms = 2100)), HF_NOWAIT, NULL, &err));
+    longer = must_mutex(client, "long", HF_OPTIONS(.lease_ms = 2100));
+    assert_status(HF_EINVALID, hf_acquire(longer, HF_NOWAIT, NULL, &err));
+    hf_free(longer);
     assert_non_null(strstr(err.text, "max-lease"));
     hf_free(lock);
     must_close(client);

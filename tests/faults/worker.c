@@ -68,6 +68,11 @@ int torture_counter(const torture_plan *plan, int i)
     return guarded_open(path);
 }
 
+static bool is_fenceless(const torture_plan *plan)
+{
+    return plan->servers > 0 && !plan->fences;
+}
+
 bool torture_has(const torture_plan *plan, int i)
 {
     return plan->servers == 0 || (names[i].kind != NAME_FAIR && names[i].kind != NAME_SEMAPHORE);
@@ -188,7 +193,7 @@ static void hold_begin(worker *w, hold *h, hf_lock *lock, int name, int mode, co
                         .lease_ms = grant->lease_ms,
                         .votes = grant->votes,
                         .servers = w->plan->servers,
-                        .value = flags};
+                        .value = flags | (is_fenceless(w->plan) ? RECORD_FENCELESS : 0)};
 }
 
 static void hold_enter(worker *w, hold *h)
@@ -291,7 +296,7 @@ static void use(worker *w, hold *h)
         reenter(w, h);
     if (!exclusive || look(w, h) == 0)
         return;
-    if (w->plan->servers > 0 && !w->plan->fences)
+    if (is_fenceless(w->plan))
         fine = fine && guarded_write_until(fd, h->deadline_us, value + 1);
     else
         fine = fine && guarded_write(fd, h->enter.fence, value + 1);

@@ -252,10 +252,12 @@ void zk_server_stop(zk_server *server)
 
 void zk_server_freeze(const zk_server *server)
 {
-    kill(server->pid, SIGSTOP);
+    if (server->pid > 0)
+        kill(server->pid, SIGSTOP);
 }
 
 void zk_server_thaw(const zk_server *server)
 {
-    kill(server->pid, SIGCONT);
+    if (server->pid > 0)
+        kill(server->pid, SIGCONT);
 }

@@ -21,11 +21,12 @@ struct hf__confirm {
     hf__node   *node; /* its lane lives as long */
     char        text[80];
     int64_t     wait_ms;
-    atomic_int  left;      /* answers to come */
-    bool        again;     /* the attempt is to be sent once more */
-    bool        told;      /* WAIT was answered, by: */
-    int64_t     confirmed; /* -1: an error */
-    hf_error    err;       /* or not: the reason */
+    atomic_int  left;       /* answers to come */
+    uint64_t    generation; /* of the connection that brought the attempt's answer */
+    bool        again;      /* the attempt is to be sent once more */
+    bool        told;       /* WAIT was answered, by: */
+    int64_t     confirmed;  /* -1: an error */
+    hf_error    err;        /* or not: the reason */
     hf_request  undo;
 };
 
@@ -130,9 +131,12 @@ static void wait_done(hf__command *command, redisReply *reply, const hf_error *e
 {
     hf__confirm *confirm = command->owner;
 
-    confirm->told = reply != NULL;
+    /* On another connection it has counted no write of ours. */
+    confirm->told = reply != NULL && confirm->generation == hf__conn_generation(confirm->conn);
     if (reply == NULL)
         confirm->err = *err;
+    else if (!confirm->told)
+        hf__fail(&confirm->err, HF_EUNREACHABLE, "the connection was lost before replicas had confirmed");
     else if (reply->type == REDIS_REPLY_INTEGER)
         confirm->confirmed = reply->integer;
     else if (reply->type == REDIS_REPLY_ERROR)
@@ -149,6 +153,7 @@ bool hf__confirm_answered(hf__confirm *confirm)
     const hf_request *request = confirm->verb->request;
     bool              goes_on = request->status == HF_OK && request->verdict.answer == HF_GRANTED;
 
+    confirm->generation = hf__conn_generation(confirm->conn);
     if (!goes_on)
         confirm->verb = NULL;
     one_less(confirm);
@@ -157,6 +162,7 @@ bool hf__confirm_answered(hf__confirm *confirm)
 
 void hf__confirm_again(hf__confirm *confirm)
 {
+    confirm->generation = hf__conn_generation(confirm->conn);
     confirm->again = true;
     one_less(confirm);
 }

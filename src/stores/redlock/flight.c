@@ -125,29 +125,35 @@ static void decide(void *arg)
     flight->decide(flight);
 }
 
-/* The one who drives comes, with his bell; or leaves: then what is ready is done by nobody but himself. */
-static void set_driver(hf__flight *flight, int bell, bool comes)
+/* The one who drives comes, with his bell, and is told whom he drives; or leaves: then what is ready is done by nobody
+ * but himself. */
+static uint16_t set_driver(hf__flight *flight, int bell, bool comes)
 {
+    uint16_t asked;
+
     pthread_mutex_lock(&flight->mutex);
+    asked = flight->asked;
     flight->bell = bell;
     flight->driver = pthread_self();
     flight->driven = comes;
     pthread_mutex_unlock(&flight->mutex);
+    return asked;
 }
 
 void hf__flight_drive(hf__flight *flight, int64_t until_us)
 {
     hf__redlock *store = flight->store;
     hf__group    group = {.finished = &flight->finished, .ready = &flight->ready, .until_us = until_us};
+    uint16_t     asked;
 
     group.decide = decide;
     group.arg = flight;
     group.begun_us = flight->begun_us;
     group.linger_us = LINGER_MAX_US;
     group.wake_fd = bell_take(store);
-    set_driver(flight, group.wake_fd, true); /* without a bell it looks up often enough */
+    asked = set_driver(flight, group.wake_fd, true); /* without a bell it looks up often enough */
     for (size_t i = 0; i < store->count; i++)
-        if (flight->asked & 1u << i)
+        if (asked & 1u << i)
             group.conns[group.count++] = hf__member_conn(store->servers[i].member);
     hf__conns_drive(&group);
     set_driver(flight, -1, false);

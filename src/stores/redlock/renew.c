@@ -353,7 +353,9 @@ static void begin_part(renewing *r, part *p)
     int64_t now_us = hf__now_us();
     bool    late = hf__server_is_spare(p->server, now_us);
 
-    p->request.deadline_us = hf__flight_patience_us(&r->flight, now_us, late);
+    /* A server that falls silent just now may not use up the time in which the others' answers still count. */
+    p->request.deadline_us =
+        late ? hf__flight_patience_us(&r->flight, now_us, true) : now_us + (r->deadline_us - now_us) / 2;
     if (r->deadline_us < p->request.deadline_us)
         p->request.deadline_us = r->deadline_us;
     hf__server_asked(p->server, now_us);

@@ -21,13 +21,13 @@ extern const hf_store_ops hf__redis_ops;
 struct hf__wait {
     UT_hash_handle hh; /* by claim */
     hf_id          id;
-    const char    *name; /* the core's, as long as it waits */
-    size_t         name_len;
     int64_t        marks[HF__MEMBERS_MAX]; /* what each server's store keeps of the claim */
     uint16_t       refusers;
     uint16_t       open;   /* servers that would have granted */
     uint16_t       told;   /* servers that have told since the last attempt */
     int64_t        due_us; /* to be told; HF_NEVER_US: nobody has told yet */
+    size_t         name_len;
+    char           name[];
 };
 
 static hf__wait *find(hf__redlock *store, const hf_id *claim)
@@ -38,25 +38,34 @@ static hf__wait *find(hf__redlock *store, const hf_id *claim)
     return wait;
 }
 
+/* Under the mutex. NULL: no memory. */
+static hf__wait *add(hf__redlock *store, const hf_claim *claim)
+{
+    hf__wait *wait = calloc(1, sizeof *wait + claim->name_len + 1);
+
+    if (wait == NULL)
+        return NULL;
+    wait->id = claim->id;
+    wait->name_len = claim->name_len;
+    memcpy(wait->name, claim->name, claim->name_len);
+    HASH_ADD(hh, store->waits, id, sizeof wait->id, wait);
+    if (wait->hh.tbl != NULL) {
+        atomic_fetch_add(&store->wait_count, 1);
+        return wait;
+    }
+    free(wait);
+    return NULL;
+}
+
 bool hf__waits_begin(hf__redlock *store, const hf_claim *claim)
 {
     hf__wait *wait;
 
     pthread_mutex_lock(&store->mutex);
     wait = find(store, &claim->id);
-    if (wait == NULL && (wait = calloc(1, sizeof *wait)) != NULL) {
-        wait->id = claim->id;
-        HASH_ADD(hh, store->waits, id, sizeof wait->id, wait);
-        if (wait->hh.tbl != NULL) {
-            atomic_fetch_add(&store->wait_count, 1);
-        } else {
-            free(wait);
-            wait = NULL;
-        }
-    }
+    if (wait == NULL)
+        wait = add(store, claim);
     if (wait != NULL) {
-        wait->name = claim->name;
-        wait->name_len = claim->name_len;
         wait->told = wait->open = 0;
         wait->due_us = HF_NEVER_US;
     }
@@ -216,8 +225,10 @@ void hf__waits_watch(hf__redlock *store, hf_claim *claim)
     }
 }
 
+/* The wait is over, or its next attempt begins anew: a release may never come, where the lease is over before it. */
 void hf__waits_unwatch(hf__redlock *store, hf_claim *claim)
 {
+    hf__waits_end(store, &claim->id);
     for (size_t i = 0; i < store->count; i++)
         hf__redis_ops.unwatch(store->servers[i].member, claim);
 }
