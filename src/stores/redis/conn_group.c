@@ -101,7 +101,7 @@ static void send_rest(const drive *d)
 static void decide_in_time(drive *d)
 {
     const hf__group *group = d->group;
-    int64_t          now_us = hf__now_us(), linger_us = now_us - group->begun_us;
+    int64_t          now_us = hf__now_us(), linger_us = (now_us - group->begun_us) / 2;
 
     if (d->decide_us == HF_NEVER_US)
         d->decide_us = d->follows ? now_us : now_us + (linger_us < group->linger_us ? linger_us : group->linger_us);
