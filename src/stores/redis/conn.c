@@ -23,8 +23,9 @@ static int64_t pump_wants(hf__conn *conn, struct pollfd *want)
     if (conn->link == NULL || (conn->leading && !conn->unsent))
         return due_us;
     if (conn->opening) {
-        int64_t next_us = hf__link_wants(conn->link, want);
-        return next_us < due_us ? next_us : due_us;
+        int64_t next_us = hf__link_wants(conn->link, want), doubt_us = hf__conn_doubt_us(conn);
+        due_us = next_us < due_us ? next_us : due_us;
+        return doubt_us < due_us ? doubt_us : due_us;
     }
     want->events = 0;
     if (conn->unsent)
@@ -367,6 +368,14 @@ void hf__conn_leave(hf__conn *conn, const hf_error *why)
     conn->facts.run_id[0] = '\0'; /* news may be the first to be there */
     if (!conn->leading)
         hf__pump_wake(conn->pump, &conn->part);
+    pthread_mutex_unlock(&conn->mutex);
+}
+
+void hf__conn_abandon(hf__conn *conn, const hf_error *why)
+{
+    hf__conn_leave(conn, why);
+    pthread_mutex_lock(&conn->mutex);
+    hf__conn_complete(conn, hf__pipeline_take_all(&conn->queue), why);
     pthread_mutex_unlock(&conn->mutex);
 }
 
