@@ -42,12 +42,25 @@ static int64_t pump_wants(hf__conn *conn, struct pollfd *want)
     return due_us;
 }
 
+/* Who drove has left, and nobody waits for what is pending: the next one who drives may read it on his way. */
+static bool pump_rests(const hf__conn *conn)
+{
+    return !conn->leading && !conn->opening && !conn->broken && !conn->unsent && conn->link != NULL &&
+           conn->rest_us > hf__now_us();
+}
+
 static int64_t pump_step(void *arg, struct pollfd *poll)
 {
     hf__conn *conn = arg;
 
     pthread_mutex_lock(&conn->mutex);
     hf__conn_expire(conn);
+    if (pump_rests(conn)) {
+        poll->fd = -1;
+        conn->pump_due_us = conn->rest_us < conn->queue.due_us ? conn->rest_us : conn->queue.due_us;
+        pthread_mutex_unlock(&conn->mutex);
+        return conn->pump_due_us;
+    }
     if (conn->leading) {
         hf__conn_flush(conn);
     } else if (conn->queue.head < conn->queue.tail || conn->opening || conn->broken) {
@@ -191,6 +204,8 @@ void hf__conn_submit_all(hf__conn *conn, hf__command *const *commands, size_t co
     pthread_mutex_lock(&conn->mutex);
     taken = enqueue(conn, commands, count);
     if (taken && !driven) {
+        conn->undriven = conn->queue.tail;
+        conn->rest_us = 0;
         hf__conn_send_now(conn);
         if (!conn->leading || conn->queue.due_us < conn->pump_due_us)
             hf__pump_wake(conn->pump, &conn->part);

@@ -46,6 +46,8 @@ struct hf__conn {
     hf__follower   *followers;
     bool            leading, sending, closing;
     int64_t         pump_due_us; /* when the pump looks by itself */
+    int64_t         rest_us;     /* before that the pump leaves alone what is pending: nobody waits for it */
+    uint64_t        undriven;    /* the place behind the last command that nobody drives */
 
     hf__link *link;       /* NULL: none */
     bool      opening;    /* the link is not open yet */
