@@ -266,7 +266,7 @@ static void many_waits_on_one_thread(void **state)
         must_acquire(held[i], HF_NOWAIT);
         assert_status(HF_OK, hf_acquire_start(locks[i], 60000, done_note, &all[i]));
     }
-    assert_true(threads_running() <= threads + (store_is("mysql:") ? 12 : 4)); /* mysql: eight listen */
+    assert_true(threads_running() <= threads + 20); /* a few of a store, whatever there is to wait for */
     for (int i = 0; i < N; i++)
         must_release(held[i]);
     int64_t until_ms = now_ms() + 20000;

@@ -407,8 +407,8 @@ static void f05_b29_a_server_stopped_beyond_the_lease(void **state)
     int64_t from = now_ms(), left = hf_left(lock);
     while (hf_left(lock) > 0 && now_ms() < from + 5000)
         sleep_ms(2);
-    assert_true(now_ms() - from <= left + 200); /* on a machine with much to do */
-    sleep_ms(5);                                /* hf_left() rounds down */
+    assert_true(now_ms() - from <= left + 1000); /* and not when TCP notices; on a busy machine */
+    sleep_ms(5);                                 /* hf_left() rounds down */
     from = now_ms();
     int status = hf_release(lock, NULL);
     assert_status(HF_LOST, status);

@@ -399,6 +399,9 @@ int main(int argc, char **argv)
     printf("links: cut %lld times, by %s\n", (long long)n.cuts,
            links_are_real(n.links) ? "network namespaces" : "proxies");
     unlink(c.events);
+    close(n.events);
+    while (c.count > 0)
+        free(c.args[--c.count]);
     links_end(n.links);
     redis_set_end(n.set);
     return how;

@@ -11,6 +11,7 @@
 
 #include "fuzz/fuzz.h"
 #include "stores/redis/hello.h"
+#include "stores/redis/slots.h"
 
 typedef struct sum {
     size_t bytes, elements;
@@ -68,6 +69,22 @@ static void check_facts(const hf__redis_facts *facts)
     NEED(memchr(facts->valkey, '\0', sizeof facts->valkey) != NULL);
 }
 
+/* As a view of a cluster, and as a redirection. */
+static void check_cluster(const redisReply *reply)
+{
+    hf__redirect redirect = hf__redirect_read(reply);
+    hf__slots    view;
+
+    NEED(redirect.slot >= 0 && redirect.slot < HF__SLOTS);
+    NEED(memchr(redirect.host, '\0', sizeof redirect.host) && memchr(redirect.port, '\0', sizeof redirect.port));
+    if (!hf__slots_read(&view, reply, "asked"))
+        return;
+    NEED(view.masters <= view.count);
+    for (int slot = 0; slot < HF__SLOTS; slot++)
+        NEED(view.master[slot] <= view.masters);
+    hf__slots_finish(&view);
+}
+
 /* False: the end. */
 static bool drain(hf__reader *reader, hf__hello *hello, const hf__redis_config *config, bool *refused)
 {
@@ -82,6 +99,7 @@ static bool drain(hf__reader *reader, hf__hello *hello, const hf__redis_config *
         if (reply == NULL)
             return true;
         check_reply(reader, reply);
+        check_cluster(reply);
         greet(hello, config, reply, refused);
         freeReplyObject(reply);
     }

@@ -35,14 +35,14 @@ static void no_descriptor_reaches_a_child(void **state)
     hf_lock   *lock = must_mutex(client, "descriptors", NULL);
 
     for (int i = 0; i < 5; i++) {
-        unsigned connections = atomic_load(&between.connections);
+        int64_t connections = proxy_look(between).accepted;
         must_acquire(lock, 5000);
         assert_int_equal(inherited(), before);
         must_release(lock);
-        proxy_cut(&between);
-        for (int k = 0; k < 1000 && atomic_load(&between.connections) == connections; k++)
+        proxy_drop(between, PROXY_RST);
+        for (int k = 0; k < 1000 && proxy_look(between).accepted == connections; k++)
             sleep_ms(5);
-        assert_true(atomic_load(&between.connections) > connections);
+        assert_true(proxy_look(between).accepted > connections);
         assert_int_equal(inherited(), before);
     }
     hf_free(lock);
@@ -65,7 +65,7 @@ static void nothing_is_written_to_stderr(void **state)
     client = open_through("session=20000");
     lock = must_mutex(client, "quiet", NULL);
     must_acquire(lock, 5000);
-    proxy_cut(&between);
+    proxy_drop(between, PROXY_RST);
     hf_release(lock, NULL);
     hf_open(&none, "zookeeper://127.0.0.1:1/", HF_CLIENT_OPTIONS(.server_timeout_ms = 300), NULL);
     hf_free(lock);

@@ -12,6 +12,7 @@
  */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,9 +141,9 @@ static int run_worker(const char *url, const char *log, int port)
 /* ---- the test ---- */
 
 typedef struct worker {
-    pid_t pid;
-    proxy ways[ZK_ENSEMBLE_MOST];
-    char  log[40];
+    pid_t  pid;
+    proxy *ways[ZK_ENSEMBLE_MOST];
+    char   log[40];
 } worker;
 
 static zk_server servers[ZK_ENSEMBLE_MOST];
@@ -158,9 +159,9 @@ static void worker_start(worker *w, int number, const char *self)
     snprintf(w->log, sizeof w->log, "log-%d", number);
     unlink(w->log);
     for (int i = 0; i < ZK_ENSEMBLE_MOST; i++)
-        assert_true(proxy_start(&w->ways[i], servers[i].port));
-    snprintf(url, sizeof url, "zookeeper://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/faults?session=%d", w->ways[0].port,
-             w->ways[1].port, w->ways[2].port, SESSION_MS);
+        w->ways[i] = way_to(servers[i].port);
+    snprintf(url, sizeof url, "zookeeper://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/faults?session=%d",
+             proxy_port(w->ways[0]), proxy_port(w->ways[1]), proxy_port(w->ways[2]), SESSION_MS);
     snprintf(port, sizeof port, "%d", servers[number % ZK_ENSEMBLE_MOST].port);
     w->pid = fork();
     if (w->pid != 0)
@@ -185,7 +186,7 @@ static int find_leader(void)
 static void cut_off(worker *w, bool off)
 {
     for (int i = 0; i < ZK_ENSEMBLE_MOST; i++)
-        atomic_store(&w->ways[i].hold, off);
+        (off ? way_hold : way_free)(w->ways[i]);
 }
 
 /* Every other time the one that holds. */
@@ -335,7 +336,7 @@ static void exclusion_under_faults(void **state)
     zookeeper_close(looks);
     for (int i = 0; i < worker_count; i++)
         for (int k = 0; k < ZK_ENSEMBLE_MOST; k++)
-            proxy_stop(&workers[i].ways[k]);
+            proxy_end(workers[i].ways[k]);
     for (int i = 0; i < ZK_ENSEMBLE_MOST; i++)
         zk_server_stop(&servers[i]);
 }

@@ -3,6 +3,7 @@
  * Connections, sessions and nodes that go at the wrong moment. Names of tests begin with the fault of other libraries
  * that must be impossible here.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static int64_t must_be_told(int64_t *at_us, int64_t within_ms)
 static void z23_a_create_without_an_answer_is_adopted(void **state)
 {
     (void)state;
-    hf_client *client = open_at(between.port, "session=20000", 0, 1000);
+    hf_client *client = open_at(proxy_port(between), "session=20000", 0, 1000);
     hf_lock   *lock = must_mutex(client, "adopted", NULL);
     acquirer   a = {0};
     char       first[300];
@@ -40,12 +41,12 @@ static void z23_a_create_without_an_answer_is_adopted(void **state)
 
     must_acquire(lock, HF_NOWAIT); /* the folders are there */
     must_release(lock);
-    atomic_store(&between.swallow, true);
+    way_swallow(between);
     acquirer_start(&a, lock, 20000, -1);
     assert_true(raw_comes_to(raw, folder_of("adopted"), 1));
     raw_count(raw, folder_of("adopted"), first, sizeof first);
     assert_int_equal(raw_owner(raw, first, &czxid), raw_session_of(client));
-    proxy_cut_and_heal(&between);
+    way_cut_and_heal(between);
     acquirer_join(&a);
     assert_int_equal(a.status, HF_OK);
     assert_int_equal(a.grant.fence, czxid); /* the very node */
@@ -59,7 +60,7 @@ static void z23_a_create_without_an_answer_is_adopted(void **state)
 static void z4_what_nobody_waits_for_is_removed(void **state)
 {
     (void)state;
-    hf_client *client = open_at(between.port, "session=60000", 0, 700), *other = open_directly("");
+    hf_client *client = open_at(proxy_port(between), "session=60000", 0, 700), *other = open_directly("");
     hf_lock   *lock = must_mutex(client, "orphan", NULL), *second = must_mutex(other, "orphan", NULL);
     hf_lock   *permits = must_semaphore(client, "orphan-permits", 2, NULL);
 
@@ -68,9 +69,9 @@ static void z4_what_nobody_waits_for_is_removed(void **state)
     must_acquire(permits, HF_NOWAIT);
     must_release(permits);
     for (int i = 0; i < 2; i++) {
-        atomic_store(&between.swallow, true);
+        way_swallow(between);
         assert_status(HF_EUNREACHABLE, hf_acquire(i == 0 ? lock : permits, HF_NOWAIT, NULL, NULL));
-        proxy_cut_and_heal(&between);
+        way_cut_and_heal(between);
         assert_true(raw_comes_to(raw, folder_of("orphan"), 0));
         assert_true(raw_comes_to(raw, folder_of("orphan-permits/locks"), 0));
         assert_true(raw_comes_to(raw, folder_of("orphan-permits/leases"), 0)); /* Z5 */
@@ -88,7 +89,7 @@ static void z4_what_nobody_waits_for_is_removed(void **state)
 static void z1_a_node_of_an_earlier_session_is_not_adopted(void **state)
 {
     (void)state;
-    hf_client *client = open_at(between.port, "session=20000", 0, 1000);
+    hf_client *client = open_at(proxy_port(between), "session=20000", 0, 1000);
     hf_lock   *lock = must_mutex(client, "foreign", NULL);
     acquirer   a = {0};
     char       first[300];
@@ -96,11 +97,11 @@ static void z1_a_node_of_an_earlier_session_is_not_adopted(void **state)
 
     must_acquire(lock, HF_NOWAIT);
     must_release(lock);
-    atomic_store(&between.swallow, true);
+    way_swallow(between);
     acquirer_start(&a, lock, 20000, -1);
     assert_true(raw_comes_to(raw, folder_of("foreign"), 1));
     assert_true(raw_expire(client, server.port));
-    proxy_cut_and_heal(&between);
+    way_cut_and_heal(between);
     acquirer_join(&a);
     assert_int_equal(a.status, HF_OK);
     assert_int_equal(raw_count(raw, folder_of("foreign"), first, sizeof first), 1);
@@ -148,7 +149,7 @@ static void a_partition_is_told_before_the_next_one_enters(void **state)
 {
     (void)state;
     int64_t    told = 0, until;
-    hf_client *client = open_at(between.port, SHORT, 0, 500), *other = open_directly("");
+    hf_client *client = open_at(proxy_port(between), SHORT, 0, 500), *other = open_directly("");
     hf_lock   *lock = must_mutex(client, "partition", HF_OPTIONS(.lost = lost_note, .lost_arg = &told));
     hf_lock   *second = must_mutex(other, "partition", NULL);
     acquirer   a = {0};
@@ -160,12 +161,12 @@ static void a_partition_is_told_before_the_next_one_enters(void **state)
     acquirer_start(&a, second, 20000, 0);
     sleep_ms(100);
     until = now_us();
-    atomic_store(&between.hold, true);
+    way_hold(between);
     acquirer_join(&a);
     assert_int_equal(a.status, HF_OK);
     assert_in_range(must_be_told(&told, 0), until, a.entered_us);
     assert_int_equal(hf_left(lock), 0);
-    atomic_store(&between.hold, false);
+    way_free(between);
     assert_status(HF_LOST, hf_release(lock, NULL));
     assert_true(raw_comes_to(raw, folder_of("partition"), 0));
     hf_free(lock);
@@ -351,17 +352,17 @@ static void z11_a_close_in_the_midst_of_a_create(void **state)
 static void z34_a_close_during_a_partition(void **state)
 {
     (void)state;
-    hf_client *client = open_at(between.port, SHORT, 0, 500);
+    hf_client *client = open_at(proxy_port(between), SHORT, 0, 500);
     hf_lock   *lock = must_mutex(client, "cut-off", NULL);
     int64_t    from_ms;
 
     must_acquire(lock, HF_NOWAIT);
-    atomic_store(&between.hold, true);
+    way_hold(between);
     from_ms = now_ms();
     assert_status(HF_EUNREACHABLE, hf_close(client, 100));
     assert_true(now_ms() - from_ms < 20000);
-    proxy_cut(&between);
-    atomic_store(&between.hold, false);
+    proxy_drop(between, PROXY_RST);
+    way_free(between);
     assert_true(raw_comes_to(raw, folder_of("cut-off"), 0));
     hf_free(lock);
 }
@@ -370,7 +371,7 @@ static void z34_a_close_during_a_partition(void **state)
 static void z7_a_downgrade_keeps_the_next_writer_out(void **state)
 {
     (void)state;
-    hf_client *client = open_at(between.port, "session=20000", 0, 800), *other = open_directly("");
+    hf_client *client = open_at(proxy_port(between), "session=20000", 0, 800), *other = open_directly("");
     hf_lock   *writer = must_writer(client, "downgrade", NULL), *reader = must_reader(client, "downgrade", NULL);
     hf_lock   *next = must_writer(other, "downgrade", NULL);
     acquirer   a = {0};
@@ -380,10 +381,11 @@ static void z7_a_downgrade_keeps_the_next_writer_out(void **state)
         must_acquire(reader, HF_NOWAIT);
         acquirer_start(&a, next, 30000, 0);
         assert_true(raw_comes_to(raw, folder_of("downgrade"), 2));
-        atomic_store(&between.swallow, lossy == 1);
+        if (lossy == 1)
+            way_swallow(between);
         assert_status(lossy ? HF_EUNREACHABLE : HF_OK, hf_release(writer, NULL));
         if (lossy) {
-            proxy_cut_and_heal(&between);
+            way_cut_and_heal(between);
         }
         sleep_ms(1500);
         assert_true(hf_left(reader) > 0);
@@ -405,7 +407,7 @@ static void z7_a_downgrade_keeps_the_next_writer_out(void **state)
 static void a_lease_that_runs_out_on_the_way(void **state)
 {
     (void)state;
-    hf_client *client = open_at(between.port, "session=60000", 0, 3000), *other = open_directly("");
+    hf_client *client = open_at(proxy_port(between), "session=60000", 0, 3000), *other = open_directly("");
     hf_lock   *lock = must_mutex(client, "overtaken", HF_OPTIONS(.lease_ms = 300));
     hf_lock   *second = must_mutex(other, "overtaken", NULL);
     acquirer   a = {0};
@@ -414,9 +416,9 @@ static void a_lease_that_runs_out_on_the_way(void **state)
     acquirer_start(&a, lock, 60000, 0);
     assert_true(raw_comes_to(raw, folder_of("overtaken"), 2));
     for (int i = 0; i < 8; i++) {
-        atomic_store(&between.hold, true);
+        way_hold(between);
         sleep_ms(320 + 20 * i);
-        atomic_store(&between.hold, false);
+        way_free(between);
         sleep_ms(100);
     }
     must_release(second);

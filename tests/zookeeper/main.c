@@ -7,8 +7,39 @@
 #include <unistd.h>
 
 zk_server  server;
-proxy      between;
+proxy     *between;
 zhandle_t *raw;
+
+proxy *way_to(int port)
+{
+    char upstream[40];
+
+    snprintf(upstream, sizeof upstream, "127.0.0.1:%d", port);
+    return proxy_start(upstream);
+}
+
+void way_hold(proxy *way)
+{
+    proxy_add(way, &(proxy_rule){.way = PROXY_UP, .what = PROXY_HOLD});
+    proxy_add(way, &(proxy_rule){.way = PROXY_DOWN, .what = PROXY_HOLD});
+}
+
+void way_free(proxy *way)
+{
+    proxy_clear(way);
+    proxy_let_go(way);
+}
+
+void way_swallow(proxy *way)
+{
+    proxy_add(way, &(proxy_rule){.way = PROXY_DOWN, .what = PROXY_SWALLOW});
+}
+
+void way_cut_and_heal(proxy *way)
+{
+    proxy_drop(way, PROXY_RST);
+    way_free(way);
+}
 
 hf_client *open_at(int port, const char *options, int64_t watchdog_ms, int64_t timeout_ms)
 {
@@ -25,7 +56,7 @@ hf_client *open_at(int port, const char *options, int64_t watchdog_ms, int64_t t
 
 hf_client *open_through(const char *options)
 {
-    return open_at(between.port, options, 0, 0);
+    return open_at(proxy_port(between), options, 0, 0);
 }
 
 hf_client *open_directly(const char *options)
@@ -50,8 +81,9 @@ int zk_begin(void **state)
         return -1;
     zoo_set_debug_level(0);
     snprintf(dir, sizeof dir, "%s/server", here);
-    if (!zk_server_start(&server, dir, 0) || !proxy_start(&between, server.port))
+    if (!zk_server_start(&server, dir, 0))
         return -1;
+    between = way_to(server.port);
     raw = raw_open(server.port, 60000, NULL);
     return raw != NULL ? 0 : -1;
 }
@@ -60,7 +92,7 @@ int zk_end(void **state)
 {
     (void)state;
     zookeeper_close(raw);
-    proxy_stop(&between);
+    proxy_end(between);
     zk_server_stop(&server);
     return 0;
 }

@@ -12,7 +12,7 @@
 #define THREADED 1
 #include <zookeeper/zookeeper.h>
 
-/* NULL after 20 seconds without a session. `id`: of a session to be continued, or NULL. */
+/* NULL after 20 seconds without a session, or where it is over. `id`: of a session to be continued, or NULL. */
 zhandle_t *raw_open(int port, int session_ms, const clientid_t *id);
 
 /* Names of the children of `path`; -1: there is no such node. `first` (may be NULL) is the lowest by its number. */

@@ -21,6 +21,8 @@ static int mysql_store_open(hf_store *base, const hf_url *url, hf_error *err)
     if (status == HF_OK) {
         status = hf__bells_probe(&store->bells, db, hf__db_soon(db), err);
         db->news = &hf__mysql_news;
+        if (status == HF_OK)
+            status = hf__db_go(db, err);
         if (status != HF_OK)
             hf__db_close(db);
     }

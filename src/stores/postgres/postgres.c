@@ -48,6 +48,8 @@ static int postgres_open(hf_store *base, const hf_url *url, hf_error *err)
             db->news = &hf__postgres_news;
         if (status == HF_OK)
             status = ask_encoding(db, err);
+        if (status == HF_OK)
+            status = hf__db_go(db, err);
         if (status != HF_OK)
             hf__db_close(db);
     }

@@ -379,7 +379,7 @@ void hf__cluster_end(hf__cluster *cluster)
     hf__pump_remove(cluster->pump, &cluster->part);
     hf__fail(&err, HF_ECLOSED, "the client was closed");
     for (m = cluster->members; m != NULL; m = m->hh.next) {
-        hf__conn_leave(m->node.conn, &err);
+        hf__conn_abandon(m->node.conn, &err);
         hf__lanes_leave(m->node.lanes, &err);
     }
     while (atomic_load(&cluster->inside) > 0)

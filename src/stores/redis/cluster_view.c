@@ -78,7 +78,7 @@ static void tell_loser(hf__cluster *cluster, loser *l)
     if (!l->serves) {
         hf__fail(&why, HF_EUNREACHABLE, "the node %s of the Redis cluster has no slots any more",
                  hf__conn_where(l->member->node.conn, where, sizeof where));
-        hf__conn_leave(l->member->node.conn, &why);
+        hf__conn_abandon(l->member->node.conn, &why);
         hf__lanes_leave(l->member->node.lanes, &why);
     }
     hf__cluster_leave(cluster, &l->member->node);

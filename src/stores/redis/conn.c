@@ -23,8 +23,9 @@ static int64_t pump_wants(hf__conn *conn, struct pollfd *want)
     if (conn->link == NULL || (conn->leading && !conn->unsent))
         return due_us;
     if (conn->opening) {
-        int64_t next_us = hf__link_wants(conn->link, want);
-        return next_us < due_us ? next_us : due_us;
+        int64_t next_us = hf__link_wants(conn->link, want), doubt_us = hf__conn_doubt_us(conn);
+        due_us = next_us < due_us ? next_us : due_us;
+        return doubt_us < due_us ? doubt_us : due_us;
     }
     want->events = 0;
     if (conn->unsent)
@@ -41,12 +42,25 @@ static int64_t pump_wants(hf__conn *conn, struct pollfd *want)
     return due_us;
 }
 
+/* Who drove has left, and nobody waits for what is pending: the next one who drives may read it on his way. */
+static bool pump_rests(const hf__conn *conn)
+{
+    return !conn->leading && !conn->opening && !conn->broken && !conn->unsent && conn->link != NULL &&
+           conn->rest_us > hf__now_us();
+}
+
 static int64_t pump_step(void *arg, struct pollfd *poll)
 {
     hf__conn *conn = arg;
 
     pthread_mutex_lock(&conn->mutex);
     hf__conn_expire(conn);
+    if (pump_rests(conn)) {
+        poll->fd = -1;
+        conn->pump_due_us = conn->rest_us < conn->queue.due_us ? conn->rest_us : conn->queue.due_us;
+        pthread_mutex_unlock(&conn->mutex);
+        return conn->pump_due_us;
+    }
     if (conn->leading) {
         hf__conn_flush(conn);
     } else if (conn->queue.head < conn->queue.tail || conn->opening || conn->broken) {
@@ -190,6 +204,8 @@ void hf__conn_submit_all(hf__conn *conn, hf__command *const *commands, size_t co
     pthread_mutex_lock(&conn->mutex);
     taken = enqueue(conn, commands, count);
     if (taken && !driven) {
+        conn->undriven = conn->queue.tail;
+        conn->rest_us = 0;
         hf__conn_send_now(conn);
         if (!conn->leading || conn->queue.due_us < conn->pump_due_us)
             hf__pump_wake(conn->pump, &conn->part);
@@ -352,6 +368,14 @@ void hf__conn_leave(hf__conn *conn, const hf_error *why)
     conn->facts.run_id[0] = '\0'; /* news may be the first to be there */
     if (!conn->leading)
         hf__pump_wake(conn->pump, &conn->part);
+    pthread_mutex_unlock(&conn->mutex);
+}
+
+void hf__conn_abandon(hf__conn *conn, const hf_error *why)
+{
+    hf__conn_leave(conn, why);
+    pthread_mutex_lock(&conn->mutex);
+    hf__conn_complete(conn, hf__pipeline_take_all(&conn->queue), why);
     pthread_mutex_unlock(&conn->mutex);
 }
 

@@ -106,6 +106,10 @@ void hf__conn_distrust(hf__conn *conn);
  * come and was not read. */
 void hf__conn_leave(hf__conn *conn, const hf_error *why);
 
+/* The same where nobody comes to this connection's place any more: what was not sent is completed as well, without an
+ * answer. Not inside a done(). */
+void hf__conn_abandon(hf__conn *conn, const hf_error *why);
+
 /* What the server last connected to said of itself. */
 void hf__conn_facts(hf__conn *conn, hf__redis_facts *facts);
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "stores/redis/conn_parts.h"
 
+#define REST_US (5 * HF_US_PER_MS)
 #define SLICE_US (100 * HF_US_PER_MS) /* poll()'s clock does not count suspend, and a connection may be closing */
 
 typedef struct seat {
@@ -101,7 +102,7 @@ static void send_rest(const drive *d)
 static void decide_in_time(drive *d)
 {
     const hf__group *group = d->group;
-    int64_t          now_us = hf__now_us(), linger_us = now_us - group->begun_us;
+    int64_t          now_us = hf__now_us(), linger_us = (now_us - group->begun_us) / 2;
 
     if (d->decide_us == HF_NEVER_US)
         d->decide_us = d->follows ? now_us : now_us + (linger_us < group->linger_us ? linger_us : group->linger_us);
@@ -149,7 +150,23 @@ static void wait_for_any(drive *d)
         hear_bell(group->wake_fd);
 }
 
-static void leave_seat(seat *s)
+/* Under the mutex: what is pending is of commands that were driven, and are done for him who drove. The pump comes to
+ * it a little later, if nobody else does: so it is woken a few times a second, and not after each round. */
+static bool leave_to_rest(hf__conn *conn)
+{
+    const hf__pipeline *queue = &conn->queue;
+
+    if (conn->followers != NULL || conn->link == NULL || conn->opening || conn->broken || conn->unsent)
+        return false;
+    if (queue->head == queue->tail || queue->sent < queue->tail || conn->undriven > queue->head)
+        return false;
+    conn->rest_us = hf__now_us() + REST_US;
+    if (conn->pump_due_us > conn->rest_us)
+        hf__pump_wake(conn->pump, &conn->part);
+    return true;
+}
+
+static void leave_seat(seat *s, bool finished)
 {
     hf__conn *conn = s->conn;
 
@@ -158,7 +175,8 @@ static void leave_seat(seat *s)
         hf__conn_unlist(conn, &s->follower);
     if (s->leads)
         conn->leading = false;
-    hf__conn_hand_over(conn);
+    if (!s->leads || !finished || !leave_to_rest(conn))
+        hf__conn_hand_over(conn);
     pthread_mutex_unlock(&conn->mutex);
     atomic_fetch_sub(&conn->inside, 1);
 }
@@ -191,5 +209,5 @@ void hf__conns_drive(const hf__group *group)
     }
     run(&d);
     for (size_t i = 0; i < group->count; i++)
-        leave_seat(&d.seats[i]);
+        leave_seat(&d.seats[i], atomic_load(group->finished));
 }

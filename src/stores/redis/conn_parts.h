@@ -46,6 +46,8 @@ struct hf__conn {
     hf__follower   *followers;
     bool            leading, sending, closing;
     int64_t         pump_due_us; /* when the pump looks by itself */
+    int64_t         rest_us;     /* before that the pump leaves alone what is pending: nobody waits for it */
+    uint64_t        undriven;    /* the place behind the last command that nobody drives */
 
     hf__link *link;       /* NULL: none */
     bool      opening;    /* the link is not open yet */
@@ -53,6 +55,7 @@ struct hf__conn {
     bool      left;       /* beside that: the server is elsewhere by now, and what it still says is void */
     bool      unsent;     /* the link could not send all of it */
     int64_t   heard_us;   /* when something came, or the first command went out after silence */
+    int64_t   begun_us;   /* when the link began to open */
     int64_t   doubted_us; /* its silence makes the place doubtful again at this time */
     int64_t   gate_us;    /* when another connection would be due at a steady pace */
     int64_t   pause_us;   /* no connection before this time, and what is to be sent waits (at->explain) */
@@ -87,7 +90,8 @@ void hf__conn_break(hf__conn *conn, const hf_error *why);
 void hf__conn_complete(hf__conn *conn, hf__command *list, const hf_error *why);
 void hf__conn_expire(hf__conn *conn);
 
-/* When the silence of a server that owes an answer makes its place doubtful; HF_NEVER_US: it does not. */
+/* When the silence of a server that owes an answer, or a connection, makes its place doubtful; HF_NEVER_US: it does
+ * not. */
 int64_t hf__conn_doubt_us(const hf__conn *conn);
 
 /* Tells those followers whose commands are done. */

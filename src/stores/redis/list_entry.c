@@ -244,6 +244,7 @@ static void tell_token(telling *t)
     if (token_len > head && memcmp(token, "holdfast:", head) == 0)
         owner_describe(t, &entry.holder, token + head, token_len - head);
     claim_write(&entry, "", 0, id, id_len);
+    read_note(&entry, grants, 2);
     entry.held = true;
     entry.mode = HF_MODE_EXCLUSIVE;
     entry.weight = 1;

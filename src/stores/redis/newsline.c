@@ -240,15 +240,21 @@ static int64_t doubt_us(const hf__news *news)
     const hf__asked *oldest = news->config->cluster ? hf__asking_oldest(&news->asking) : NULL;
     int64_t          from_us = oldest != NULL ? hf__after_ms(oldest->sent_us, DOUBT_MS) : HF_NEVER_US;
 
+    if (news->config->cluster && news->link == NULL && news->unheard_us != 0) /* it does not even connect */
+        from_us = hf__after_ms(news->unheard_us, DOUBT_MS);
     return from_us > news->doubted_us ? from_us : news->doubted_us;
 }
 
 static void doubt_silence(hf__news *news, int64_t now_us)
 {
-    if (news->link == NULL || now_us < doubt_us(news))
+    hf__hosts *hosts;
+
+    if (now_us < doubt_us(news))
         return;
     news->doubted_us = hf__after_ms(now_us, DOUBT_AGAIN_MS);
-    hf__link_doubt(news->link);
+    hosts = hf__at_take(news->at);
+    hf__at_doubt(news->at, hosts);
+    hf__hosts_leave(hosts);
 }
 
 bool hf__newsline_tend(hf__news *news, int64_t now_us)
@@ -297,6 +303,7 @@ int64_t hf__newsline_due_us(const hf__news *news)
         due_us = link_due_us(news);
     if (news->unheard_us != 0 && !atomic_load(&news->refused))
         due_us = sooner(due_us, hf__after_ms(news->unheard_us, SILENT_MS));
+    due_us = sooner(due_us, doubt_us(news));
     if (news->subscribe_us != 0 && news->ears.watchers != NULL)
         due_us = sooner(due_us, news->subscribe_us);
     return due_us;

@@ -15,6 +15,13 @@
 #define PLACES_MAX 32    /* that are tried in turn */
 #define PAUSE_MS 50
 
+/* Among nodes one may hang while the others know who has come in its place: the first that does not answer is left
+ * soon, later ones are given more time, since all may be far. */
+static int64_t patience_ms(const hf__scout *scout)
+{
+    return PATIENCE_MS >> (scout->failures < 2 ? 2 - scout->failures : 0);
+}
+
 static const char question[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
 
 /* ---- where to ask ---- */
@@ -125,7 +132,7 @@ void hf__scout_ask(hf__scout *scout)
     scout->asking = true;
     scout->question = (hf__command){.text = question,
                                     .len = sizeof question - 1,
-                                    .deadline_us = hf__after_ms(hf__now_us(), PATIENCE_MS),
+                                    .deadline_us = hf__after_ms(hf__now_us(), patience_ms(scout)),
                                     .done = question_done,
                                     .owner = scout};
     hf__conn_submit(scout->conn, &scout->question, false);
@@ -143,6 +150,7 @@ int hf__scout_take(hf__scout *scout)
     freeReplyObject(scout->reply);
     scout->reply = NULL;
     scout->asking = false;
+    scout->failures = status == HF_OK ? 0 : scout->failures + 1;
     return status == HF_OK ? HF__SCOUT_VIEW : HF__SCOUT_FAILED;
 }
 

@@ -23,7 +23,8 @@ typedef struct hf__scout {
     hf__pump_part          *listener; /* woken by an answer */
     hf__slots               view;     /* the last one */
     const hf__redis_config *seeds;
-    size_t                  turn; /* who is asked first */
+    size_t                  turn;     /* who is asked first */
+    unsigned                failures; /* in a row */
     hf__command             question;
     bool                    asking;
     atomic_bool             answered;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REPLICAS_MOST 64 /* of one range */
+
 /* ---- keys ---- */
 
 const char *hf__slot_tag(const char *key, size_t len, size_t *tag_len)
@@ -62,6 +64,15 @@ static bool is_node(const redisReply *node)
            node->element[1]->integer > 0 && node->element[1]->integer < 65536;
 }
 
+/* Foreign text, which will stand in errors. */
+static bool is_host(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return false;
+    return len < 256;
+}
+
 /* The host of a node that does not know its own name, or will not tell it, is NULL, "" or "?". */
 static const char *host_of(const redisReply *node, const char *asked)
 {
@@ -69,7 +80,7 @@ static const char *host_of(const redisReply *node, const char *asked)
 
     if (host->type != REDIS_REPLY_STRING || host->len == 0 || strcmp(host->str, "?") == 0)
         return asked;
-    return strlen(host->str) == (size_t)host->len && host->len < 256 ? host->str : NULL;
+    return is_host(host->str, (size_t)host->len) ? host->str : NULL;
 }
 
 /* The index of a host that is there already, or is added; -1: no memory, or too many. */
@@ -105,12 +116,16 @@ static int node_add(hf__slots *slots, const redisReply *node, const char *asked)
     return host_add(slots, name, port);
 }
 
+/* No slot is told of twice: so an answer has a bound, whoever gives it. */
 static bool take_masters(hf__slots *slots, const redisReply *reply, const char *asked)
 {
+    long long told = 0;
+
     for (size_t i = 0; i < reply->elements; i++) {
         const redisReply *range = reply->element[i];
         int               master = is_range(range) ? node_add(slots, range->element[2], asked) : -1;
-        if (master < 0)
+        told += master < 0 ? 0 : range->element[1]->integer - range->element[0]->integer + 1;
+        if (master < 0 || told > HF__SLOTS)
             return false;
         for (long long slot = range->element[0]->integer; slot <= range->element[1]->integer; slot++)
             slots->master[slot] = (uint16_t)(master + 1);
@@ -123,7 +138,7 @@ static bool take_masters(hf__slots *slots, const redisReply *reply, const char *
 static void take_replicas(hf__slots *slots, const redisReply *reply, const char *asked)
 {
     for (size_t i = 0; i < reply->elements; i++)
-        for (size_t k = 3; k < reply->element[i]->elements; k++)
+        for (size_t k = 3; k < reply->element[i]->elements && k < REPLICAS_MOST; k++)
             node_add(slots, reply->element[i]->element[k], asked);
 }
 
@@ -170,7 +185,8 @@ static bool read_place(hf__redirect *redirect, const char *text)
         host++;
         len -= 2;
     }
-    if (len >= sizeof redirect->host || strtol(colon + 1, NULL, 10) < 1 || strtol(colon + 1, NULL, 10) > 65535)
+    if (!is_host(host, len) || len >= sizeof redirect->host || strtol(colon + 1, NULL, 10) < 1 ||
+        strtol(colon + 1, NULL, 10) > 65535)
         return false;
     redirect->slot = (int)slot;
     snprintf(redirect->host, sizeof redirect->host, "%.*s", len == 1 && *host == '?' ? 0 : (int)len, host);

@@ -212,6 +212,7 @@ static void begin_link(hf__conn *conn, int64_t until_us)
     if (passes_gate(conn, now_us)) {
         conn->link = hf__link_new(conn->config, conn->at, hf__after_ms(now_us, conn->config->server_timeout_ms));
         conn->opening = conn->link != NULL;
+        conn->begun_us = now_us;
         if (conn->link == NULL)
             hf__fail(&conn->why, HF_EEXHAUSTED, "out of memory for a connection to Redis");
     }
@@ -230,11 +231,31 @@ void hf__conn_opened(hf__conn *conn)
     atomic_fetch_add(&conn->generation, 1);
 }
 
+int64_t hf__conn_doubt_us(const hf__conn *conn)
+{
+    int64_t doubt_us = hf__after_ms(conn->opening ? conn->begun_us : conn->heard_us, DOUBT_MS);
+
+    if (conn->at->doubted == NULL || (conn->queue.head == conn->queue.sent && !conn->opening))
+        return HF_NEVER_US;
+    return doubt_us > conn->doubted_us ? doubt_us : conn->doubted_us;
+}
+
+static void doubt_silence(hf__conn *conn)
+{
+    int64_t now_us = hf__now_us();
+
+    if (now_us < hf__conn_doubt_us(conn))
+        return;
+    conn->doubted_us = hf__after_ms(now_us, DOUBT_AGAIN_MS);
+    hf__link_doubt(conn->link);
+}
+
 static void open_link(hf__conn *conn, int64_t until_us)
 {
     hf__link     *link = conn->link;
     struct pollfd want;
-    int64_t       due_us;
+    bool          moves = conn->at->doubted != NULL; /* it may be left meanwhile */
+    int64_t       due_us, slice_us = hf__after_ms(hf__now_us(), HF__SOCKET_SLICE_MS);
     hf_error      err;
     int           state;
 
@@ -242,6 +263,8 @@ static void open_link(hf__conn *conn, int64_t until_us)
     state = hf__link_advance(link, &err);
     if (state == HF__LINK_OPENING && until_us > 0) {
         due_us = hf__link_wants(link, &want);
+        if (moves && slice_us < due_us)
+            due_us = slice_us;
         hf__socket_wait(want.fd, want.events, due_us < until_us ? due_us : until_us);
     }
     if (state < 0) {
@@ -251,6 +274,8 @@ static void open_link(hf__conn *conn, int64_t until_us)
     pthread_mutex_lock(&conn->mutex);
     if (state == HF__LINK_OPEN && !conn->broken)
         hf__conn_opened(conn);
+    else if (state == HF__LINK_OPENING)
+        doubt_silence(conn);
     if (state >= 0)
         return;
     forget_link(conn);
@@ -363,25 +388,6 @@ static bool take_answers(hf__conn *conn)
         hf__conn_break(conn, &err);
     hf__conn_wake_finished(conn);
     return status == HF_OK && count == BATCH;
-}
-
-int64_t hf__conn_doubt_us(const hf__conn *conn)
-{
-    int64_t doubt_us = hf__after_ms(conn->heard_us, DOUBT_MS);
-
-    if (conn->at->doubted == NULL || conn->queue.head == conn->queue.sent)
-        return HF_NEVER_US;
-    return doubt_us > conn->doubted_us ? doubt_us : conn->doubted_us;
-}
-
-static void doubt_silence(hf__conn *conn)
-{
-    int64_t now_us = hf__now_us();
-
-    if (now_us < hf__conn_doubt_us(conn))
-        return;
-    conn->doubted_us = hf__after_ms(now_us, DOUBT_AGAIN_MS);
-    hf__link_doubt(conn->link);
 }
 
 static void receive(hf__conn *conn, int64_t until_us)

@@ -125,7 +125,8 @@ static void decide(void *arg)
     flight->decide(flight);
 }
 
-/* The one who drives comes, with his bell, and is told whom he drives; or leaves: then what is ready is done by nobody but himself. */
+/* The one who drives comes, with his bell, and is told whom he drives; or leaves: then what is ready is done by nobody
+ * but himself. */
 static uint16_t set_driver(hf__flight *flight, int bell, bool comes)
 {
     uint16_t asked;

@@ -357,11 +357,16 @@ int hf__db_open(hf__db *db, hf_error *err)
         hf__pool_init(&db->pool, db->driver) ? HF_OK : hf__fail(err, HF_EEXHAUSTED, "out of memory for connections");
     if (status == HF_OK)
         status = first_trip(db, err);
-    if (status == HF_OK && hf__loop_start(&db->clerk, "hf-clerk") != 0)
-        status = hf__fail(err, HF_EEXHAUSTED, "no thread could be started for the store");
     if (status != HF_OK)
         hf__db_close(db);
     return status;
+}
+
+int hf__db_go(hf__db *db, hf_error *err)
+{
+    return hf__loop_start(&db->clerk, "hf-clerk") == 0
+               ? HF_OK
+               : hf__fail(err, HF_EEXHAUSTED, "no thread could be started for the store");
 }
 
 /* Our own threads end first, since they use all the rest. */

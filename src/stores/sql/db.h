@@ -106,6 +106,7 @@ typedef struct hf__db {
 
 /* Connects, looks for the tables or makes them. base, driver, target, url and create are set. */
 int  hf__db_open(hf__db *db, hf_error *err);
+int  hf__db_go(hf__db *db, hf_error *err); /* and then starts a thread: all of `db` is settled by now */
 void hf__db_close(hf__db *db);
 
 void    hf__db_begin(hf_store *store, hf_request *request);

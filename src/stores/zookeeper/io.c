@@ -21,9 +21,12 @@ static int64_t ask(hf__zk *zk, struct pollfd *want)
 {
     struct timeval left = {0};
     int            interest = 0, rc;
+    int64_t        next_us;
 
     want->fd = -1;
     want->events = want->revents = 0;
+    if (hf__now_us() < zk->apart_until_us)
+        return zk->apart_until_us;
     rc = hf__zk_c.zookeeper_interest(zk->handle, &want->fd, &interest, &left);
     if (rc == ZINVALIDSTATE || zk->expired) { /* until the link has closed it */
         want->fd = -1;
@@ -37,7 +40,10 @@ static int64_t ask(hf__zk *zk, struct pollfd *want)
         want->events |= POLLIN;
     if ((interest & HF__ZK_WANTS_WRITE) != 0)
         want->events |= POLLOUT;
-    return hf__now_us() + (int64_t)left.tv_sec * HF_US_PER_S + left.tv_usec;
+    next_us = hf__now_us() + (int64_t)left.tv_sec * HF_US_PER_S + left.tv_usec;
+    if (want->fd < 0) /* it wants a pause before it tries the servers again, and takes the next question for its end */
+        zk->apart_until_us = next_us;
+    return next_us;
 }
 
 /* The C client reads one answer at a time. */

@@ -80,6 +80,7 @@ static void open_handle(hf__zk *zk)
     zk->addresses = addresses;
     hf__zk_lock(zk);
     zk->handle = handle;
+    zk->apart_until_us = 0;
     zk->opening = handle == NULL;
     hf__zk_unlock(zk);
     hf__loop_wake(&zk->clock);

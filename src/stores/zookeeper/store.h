@@ -62,10 +62,11 @@ struct hf__zk {
     hf__zk_claim   *claims;    /* by id */
     hf__zk_watch   *watches;   /* by path; of this session */
     hf__zk_op      *ops, *parked;
-    bool            leading; /* a thread waits for the socket, or handles what came */
-    bool            led;     /* by a caller, since the clock's thread looked last */
-    bool            pumping; /* the clock's thread watches the socket */
-    unsigned        inside;  /* drivers */
+    bool            leading;        /* a thread waits for the socket, or handles what came */
+    bool            led;            /* by a caller, since the clock's thread looked last */
+    bool            pumping;        /* the clock's thread watches the socket */
+    unsigned        inside;         /* drivers */
+    int64_t         apart_until_us; /* no new connection before */
     hf__zk_driver  *followers;
     hf__zk_mail    *outbox, **outbox_end;
 };

@@ -2,14 +2,14 @@
 -- list: what stands at some names; changes nothing.
 --
 --   KEYS  of "shape": the locks; of "show": seven for each name, as looking.lua says
---   ARGV  1 "shape" or "show"; 2 what a text is that ends by itself, as token_of() has it; in a cluster the keys follow,
---         where they are of many slots. What has left this node meanwhile is shown as nothing.
+--   ARGV  1 "shape" or "show"; 2 what a text is that ends by itself, as token_of() has it; in a cluster the keys
+--         follow, where they are of many slots. What has left this node meanwhile is shown as nothing.
 --
 --   "shape" answers for each key 1 where there may be a lock, 0 where it is data of somebody else's.
 --   "show" answers first {uuid, who, ...}: what Holdfast's clients that are met tell of themselves; then for the first
 --   names, one at least and all unless there is very much to tell,
 --   {shape, left_ms, fence, total, grants, queue, wake, strangers}:
---     shape      "none", "data", "mutex", "rw", "permits", or "token": then grants is the token and the id
+--     shape      "none", "data", "mutex", "rw", "permits", or "token": then grants is the token, the id and its note
 --     left_ms    of the lock's key; -1: no end
 --     fence      the last fence, as text
 --     total      permits in all, free and held
@@ -174,7 +174,7 @@ local function show(keys)
     grants = grants_of_permits(keys, permits_of(keys[5]))
   elseif kind == 'string' then
     local token = token_of(keys[1], ARGV[2])
-    seen, grants = token and 'token' or 'data', {token, token and token_id(token)}
+    seen, grants = token and 'token' or 'data', token and {token, token_id(token), note_of(keys, token:sub(10))} or {}
     if token and token:find('^holdfast:') then
       claim_of(token:sub(10))
     end
