@@ -15,7 +15,7 @@
 BUILD     ?= build
 JOBS      ?= $(shell nproc)
 # Most tests sleep most of the time: they wait for leases to end.
-TEST_JOBS ?= $(shell expr 2 '*' $$(nproc))
+TEST_JOBS ?= $(shell expr 3 '*' $$(nproc))
 PREFIX    ?= /usr/local
 CONFIGURE ?=
 STORE     ?=
