@@ -4,10 +4,11 @@
  * this machine. In each round one server alone, five one after the other, and redlock: over the same five. Then the
  * same with one and with two of them stopped (SIGSTOP), which nobody may wait for.
  *
- * Where client and servers run decides what one server takes. Left alone, the system often puts the client and a single
- * server on one core, where the two take turns without ever waiting for a wake-up: no network is like that, and a
- * second server on that core ends it. So what is judged is measured with the client on a core of its own, as if it were
- * another machine; how it is when the system chooses stands beside it.
+ * Where client and servers run decides what one server takes. Left alone, the system sometimes puts the client and the
+ * server that it talks to on one core, where the two take turns without ever waiting for a wake-up: no network is like
+ * that. So what is judged is measured with the servers that are asked one at a time kept off the client's core, as
+ * other machines would be. Asked at once, five servers and their client have all cores to share. How it is when the
+ * system chooses everything stands beside it.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -102,15 +103,28 @@ typedef struct times {
     double one[ROUNDS], five[ROUNDS], ours[ROUNDS], by_one[ROUNDS], by_five[ROUNDS];
 } times;
 
-static void measure(bed *b, int count, times *t)
+typedef struct cores {
+    cpu_set_t all, others;
+} cores;
+
+/* NULL: where the system likes. */
+static void put_servers(const bed *b, const cpu_set_t *set)
+{
+    for (int i = 0; set != NULL && i < SERVERS; i++)
+        sched_setaffinity(redis_pid(b->servers[i]), sizeof *set, set);
+}
+
+static void measure(bed *b, int count, const cores *c, times *t)
 {
     char text[80];
 
     median_us(b, count, SERVERS);
     median_us(b, count, 0);
     for (int i = 0; i < ROUNDS; i++) {
+        put_servers(b, c != NULL ? &c->others : NULL);
         t->one[i] = median_us(b, count, 1);
         t->five[i] = median_us(b, count, SERVERS);
+        put_servers(b, c != NULL ? &c->all : NULL);
         t->ours[i] = median_us(b, count, 0);
         t->by_one[i] = t->ours[i] / t->one[i];
         t->by_five[i] = t->ours[i] / t->five[i];
@@ -120,23 +134,20 @@ static void measure(bed *b, int count, times *t)
     bench_row("one server, five in turn, redlock over five", text, NULL, true);
 }
 
-/* The calling thread, and those that it makes, on the first core; the servers on the others. False: there is one. */
-static bool keep_apart(const bed *b)
+/* The calling thread on the first core. False: there is one. */
+static bool sit_apart(cores *c)
 {
-    cpu_set_t all, first, others;
+    cpu_set_t first;
     int       cpu = 0;
 
-    if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2)
+    if (sched_getaffinity(0, sizeof c->all, &c->all) != 0 || CPU_COUNT(&c->all) < 2)
         return false;
-    while (!CPU_ISSET(cpu, &all))
+    while (!CPU_ISSET(cpu, &c->all))
         cpu++;
     CPU_ZERO(&first);
     CPU_SET(cpu, &first);
-    others = all;
-    CPU_CLR(cpu, &others);
-    for (int i = 0; i < SERVERS; i++)
-        if (sched_setaffinity(redis_pid(b->servers[i]), sizeof others, &others) != 0)
-            return false;
+    c->others = c->all;
+    CPU_CLR(cpu, &c->others);
     return sched_setaffinity(0, sizeof first, &first) == 0;
 }
 
@@ -154,16 +165,18 @@ int bench_redis_redlock(const bench_options *options)
     bed  *b = open_bed();
     int   count = options->full ? PAIRS_FULL : PAIRS;
     bool  apart;
+    cores c;
     times t;
 
     printf("redlock, uncontended acquire + release, 1 thread: %d rounds of %d pairs\n", ROUNDS, count);
     printf("cores as the system chooses\n");
-    measure(b, count, &t);
+    measure(b, count, NULL, &t);
     row_ratio("redlock / one server", t.by_one, 0, NULL);
     row_ratio("redlock / five in turn", t.by_five, 0, NULL);
-    apart = keep_apart(b);
-    printf("%s\n", apart ? "the client on a core of its own" : "the client shares its core with the servers");
-    measure(b, count, &t);
+    apart = sit_apart(&c);
+    printf("%s\n",
+           apart ? "servers that are asked one at a time are off the client's core" : "there is one core for all");
+    measure(b, count, apart ? &c : NULL, &t);
     row_ratio("redlock / one server", t.by_one, 3, "<= 3");
     row_ratio("redlock / five in turn", t.by_five, 0.65, "<= 0.65");
     for (int stopped = 1; stopped <= 2; stopped++) {
