@@ -223,6 +223,33 @@ static void the_sweep_takes_what_is_idle(void **state)
     release(b, &more);
 }
 
+/* A bell that one connection has is not let go by another one of the same client. */
+static void a_break_over_another_connection_rings(void **state)
+{
+    hf_claim  one = claim_first(&kind_mutex, "break:elsewhere"), two = claim_second(&kind_mutex, "break:elsewhere");
+    hf__db   *db = (hf__db *)party_store(a);
+    unsigned  seen = 0;
+    hf__slot *slot;
+    hf__batch batch;
+
+    (void)state;
+    assert_int_equal(hf__db_enter(db, 0, hf__after_ms(hf__now_us(), 10000), &slot, &batch, NULL), HF_OK);
+    must_grant(a, &one);
+    hf__db_leave(db, slot, &batch);
+    for (int i = 0; i < 20; i++) {
+        seen = party_news(b, &two);
+        must_wait(b, &two);
+        watch(b, &two);
+        if (!party_await(b, &two, seen, 60))
+            break;
+    }
+    break_claims(a, one.name, NULL);
+    assert_true(party_await(b, &two, seen, 10000));
+    must_grant(b, &two);
+    unwatch(b, &two);
+    assert_true(release(b, &two).found);
+}
+
 /* Byte by byte: case, trailing spaces, accents, and a kilobyte of everything. */
 static void names_are_bytes(void **state)
 {
@@ -284,6 +311,7 @@ int db_inside_run(const hf_store_ops *ops, const char *url)
         cmocka_unit_test(a_lost_answer_of_the_short_way),
         cmocka_unit_test(an_expired_one_leaves_no_row),
         cmocka_unit_test(the_sweep_takes_what_is_idle),
+        cmocka_unit_test(a_break_over_another_connection_rings),
         cmocka_unit_test(names_are_bytes),
     };
 

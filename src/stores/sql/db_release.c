@@ -241,12 +241,40 @@ static int remove_chosen(leaving *l, const hf__db_queue *q)
     return status;
 }
 
+static bool is_bell_gone(const hf__db *db, const hf__place *place)
+{
+    return place->gone && place->life.device != 0 && hf__id_equal(&place->life.client, &db->base.env->client);
+}
+
+/* A bell is let go only by the connection that has it: one of ours, and not perhaps the one that did the rest. What
+ * cannot be reached in time lets go when its holder hears of the break. */
+static void unbell_elsewhere(hf__db *db, int done, const hf__db_queue *q, int64_t deadline_us)
+{
+    size_t bells = 0;
+
+    for (size_t i = 0; i < q->queue.count; i++)
+        bells += is_bell_gone(db, &q->queue.places[i]);
+    for (int number = 0; db->bells && bells > 0 && number < HF__POOL_SLOTS; number++) {
+        hf__reply reply = {.row = NULL};
+        hf__slot *slot;
+        hf__batch batch;
+        if (number == done || hf__db_enter(db, number, deadline_us, &slot, &batch, NULL) != HF_OK)
+            continue;
+        for (size_t i = 0; i < q->queue.count; i++)
+            if (is_bell_gone(db, &q->queue.places[i]))
+                hf__db_add_unbell(db, &batch, &q->queue.places[i]);
+        if (slot->open)
+            hf__db_trip(db, slot, &batch, deadline_us, &reply, NULL);
+        hf__db_leave(db, slot, &batch);
+    }
+}
+
 int hf__db_break(hf__db *db, hf_request *request)
 {
     leaving      l = {.db = db, .request = request, .name = request->name, .len = request->name_len};
     hf__db_queue q = {.id = NULL};
     hf_id        id;
-    int          status;
+    int          status, number;
 
     if (request->claim_hex != NULL && !hf__id_parse(&id, request->claim_hex))
         return hf__fail(&request->err, HF_EINVALID, "a claim's id is 32 hexadecimal digits");
@@ -258,9 +286,12 @@ int hf__db_break(hf__db *db, hf_request *request)
         choose(&q, request->claim_hex != NULL ? &id : NULL);
         status = remove_chosen(&l, &q);
     }
+    number = l.slot->number;
     hf__db_leave(db, l.slot, &l.batch);
-    if (status == HF_OK)
+    if (status == HF_OK) {
+        unbell_elsewhere(db, number, &q, request->deadline_us);
         told(&l, &q);
+    }
     hf__queue_free(&q.queue);
     return status;
 }
