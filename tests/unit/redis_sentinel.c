@@ -31,7 +31,7 @@ static hf__sentinel_word word(const char *text)
 static void expect(const char *words, const char *now, bool patient, const char *taken)
 {
     hf__sentinel_word list[WORDS], before = word(now);
-    char              text[100], seen[24] = "stay", *rest = text, *one;
+    char              text[100], seen[300] = "stay", *rest = text, *one;
     size_t            count = 0;
 
     snprintf(text, sizeof text, "%s", words);
