@@ -8,7 +8,7 @@
 
 #define TESTS_MOST 400
 
-int64_t suite_short_ms = 80;
+int64_t suite_short_ms = 160;
 
 typedef struct prepared {
     suite_state state;
