@@ -1,73 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /* What an operator should know about this server: the store's check verb. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "stores/postgres/postgres.h"
+#include "stores/sql/db_check.h"
 
-typedef struct checking {
-    hf__db     *db;
-    hf__slot   *slot;
-    hf_request *request;
-    int         status;
-} checking;
-
-/* "" where the server has no such thing. */
-static void ask(checking *c, const char *sql, char *text, size_t size)
-{
-    int status = hf__db_ask(c->db, c->slot, sql, text, size, c->request->deadline_us, &c->request->err);
-
-    if (status == HF_EUNREACHABLE)
-        c->status = status;
-}
-
-static void check_server(checking *c)
+static void check_server(hf__db_check *c)
 {
     char text[128];
 
-    ask(c, "SHOW server_version", text, sizeof text);
+    hf__db_check_ask(c, "SHOW server_version", text, sizeof text);
     hf__db_find(c->request, 0, "server", "PostgreSQL %s, %s", text, c->db->url);
-    ask(c, "SHOW transaction_isolation", text, sizeof text);
+    hf__db_check_ask(c, "SHOW transaction_isolation", text, sizeof text);
     hf__db_find(c->request, strcmp(text, "read committed") == 0 ? 0 : 2, "session", "%s", text);
-    ask(c, "SELECT pg_is_in_recovery()", text, sizeof text);
+    hf__db_check_ask(c, "SELECT pg_is_in_recovery()", text, sizeof text);
     hf__db_find(c->request, text[0] == 't' ? 2 : 0, "writes",
                 text[0] == 't' ? "the server is a standby: nothing can be taken or released"
                                : "the server takes writes");
 }
 
 /* The last grants must not be forgotten by a server that comes back. */
-static void check_durability(checking *c)
+static void check_durability(hf__db_check *c)
 {
     static const char *const settings[] = {"fsync", "synchronous_commit", "full_page_writes"};
 
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         char sql[64], text[64];
         snprintf(sql, sizeof sql, "SHOW %s", settings[i]);
-        ask(c, sql, text, sizeof text);
+        hf__db_check_ask(c, sql, text, sizeof text);
         bool off = strcmp(text, "off") == 0;
         hf__db_find(c->request, off ? 1 : 0, "durability", "%s=%s%s", settings[i], text,
                     off ? ": a crash may forget the newest grants, and a second holder gets in beside the first" : "");
     }
 }
 
-static void check_clock(checking *c)
-{
-    int64_t off_ms;
-    char    text[64];
-
-    ask(c, "SELECT (extract(epoch FROM clock_timestamp())*1000000)::bigint", text, sizeof text);
-    off_ms = (strtoll(text, NULL, 10) - hf__wall_us()) / HF_US_PER_MS;
-    hf__db_find(c->request, 0, "clock", "the server's is %lld ms %s ours; only the server's counts",
-                (long long)llabs(off_ms), off_ms < 0 ? "behind" : "ahead of");
-}
-
 /* Nothing is known before somebody waits; so it is tried. */
-static void check_waiting(checking *c)
+static void check_waiting(hf__db_check *c)
 {
     hf__listen *listen = hf__postgres_listen(c->db);
-    char        text[64], why[200];
+    char        why[200];
     hf_error    err = {0};
     bool        ready;
 
@@ -84,17 +57,16 @@ static void check_waiting(checking *c)
         hf__db_find(c->request, 0, "waiting", "by notifications (LISTEN), on one connection of a client");
     else
         hf__db_find(c->request, 1, "waiting", "by asking: %s", why);
-    ask(c, "SELECT count(*) FROM holdfast_claim", text, sizeof text);
-    hf__db_find(c->request, 0, "claims", "%s in the table", text);
 }
 
 int hf__postgres_check(hf__db *db, hf__slot *slot, hf_request *request)
 {
-    checking c = {.db = db, .slot = slot, .request = request, .status = HF_OK};
+    hf__db_check c = {.db = db, .slot = slot, .request = request, .status = HF_OK};
 
     check_server(&c);
     check_durability(&c);
-    check_clock(&c);
+    hf__db_check_clock(&c);
     check_waiting(&c);
+    hf__db_check_claims(&c);
     return c.status;
 }

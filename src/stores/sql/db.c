@@ -2,7 +2,6 @@
 /* See db.h: who runs a request, opening and closing. */
 #include "stores/sql/db.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -421,25 +420,4 @@ int64_t hf__db_clock_us(hf_store *store)
 int64_t hf__db_soon(const hf__db *db)
 {
     return hf__after_ms(hf__now_us(), db->base.env->server_timeout_ms);
-}
-
-/* In the place of a function that wants no more. */
-static bool heard_enough(const hf_finding *finding, void *arg)
-{
-    (void)finding;
-    (void)arg;
-    return false;
-}
-
-void hf__db_find(hf_request *request, int severity, const char *topic, const char *format, ...)
-{
-    hf_finding finding = {.severity = severity};
-    va_list    args;
-
-    snprintf(finding.topic, sizeof finding.topic, "%s", topic);
-    va_start(args, format);
-    vsnprintf(finding.text, sizeof finding.text, format, args);
-    va_end(args);
-    if (!request->finding(&finding, request->each_arg))
-        request->finding = heard_enough;
 }

@@ -122,10 +122,6 @@ int hf__db_trip(hf__db *db, hf__slot *slot, hf__batch *batch, int64_t deadline_u
 int hf__db_ask(hf__db *db, hf__slot *slot, const char *sql, char *text, size_t size, int64_t deadline_us,
                hf_error *err);
 
-/* Tells one finding, unless it was said to stop. */
-void hf__db_find(hf_request *request, int severity, const char *topic, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
 /* A deadline of one server timeout from now. */
 int64_t hf__db_soon(const hf__db *db);
 
