@@ -273,6 +273,8 @@ static void doctor_says_how_waiting_works(void **state)
 
     (void)state;
     assert_non_null(strstr(db_doctor(client, "waiting"), wanted));
+    assert_non_null(strstr(db_doctor(client, "session"), "read committed"));
+    assert_null(strstr(db_doctor(client, "session"), "OFF"));
     must_close(client);
     client = db_open(db_url("app", database, "?news=no"));
     assert_string_equal(db_doctor(client, "waiting"), "by asking: the URL says news=no");

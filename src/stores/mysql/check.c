@@ -12,7 +12,7 @@ static void check_server(hf__db_check *c)
 
     hf__db_check_ask(c, "SELECT VERSION()", text, sizeof text);
     hf__db_find(c->request, more, "server", "%s, %s", text, c->db->url);
-    hf__db_check_ask(c, "SELECT CONCAT(@@autocommit,' ',@@hostname)", text, sizeof text);
+    hf__db_check_ask(c, "SELECT CONCAT(@@autocommit+0,' ',@@hostname)", text, sizeof text);
     hf__db_find(c->request, text[0] == '1' ? 0 : 2, "session", "autocommit %s, read committed, on host %.80s",
                 text[0] == '1' ? "on" : "OFF: what is taken is not committed", text[0] != '\0' ? text + 2 : "?");
     hf__db_check_ask(c, "SELECT @@global.read_only", text, sizeof text);
